@@ -38,7 +38,7 @@ async def test_an_application_that_was_made_before_its_process_was_forked_is_a_s
     sender, made = NoticeSender(engine), engine.hub.stream
 
     async with app.router.lifespan_context(app):
-        sender.meet(is_there=True)
+        sender.note_peers(are_there=True)
         sender.add(Batch(engine.clock.now(), freed={WorkerId(str(uuid4()))}))
         [text] = sender.take()
 

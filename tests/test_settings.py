@@ -175,7 +175,7 @@ def test_an_empty_option_is_a_variable_that_is_not_set(
 
     told = refused(tmp_path, *command.split())
 
-    assert told == f"{command.split()[1][:-1]}: it is empty: give one, or leave it out\n"
+    assert told == f"{command.split()[1][:-1]}: must not be empty: give a value, or leave it out\n"
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ValidationError, match="the path is empty"):
         Settings(data_dir="")

@@ -135,7 +135,7 @@ async def test_c4_code_that_was_cancelled_or_has_lost_its_run_uploads_nothing(
         await asyncio.to_thread(ended.wait, 20)
 
     assert [type(error) for error in refused] == [StaleRun]
-    assert "nothing is uploaded" in str(refused[0])
+    assert "nothing was uploaded" in str(refused[0])
     assert await handle.artifacts() == []
 
 
@@ -204,7 +204,7 @@ async def test_c10_a_file_that_becomes_shorter_meanwhile_is_refused_at_once(serv
             file.write_bytes(b"")
 
     uploader = Uploader((served.url,), served.token)
-    with pytest.raises(InvalidArguments, match="became shorter while it was uploaded: upload a copy"):
+    with pytest.raises(InvalidArguments, match="shrank while it was uploaded: upload a copy"):
         await uploader.upload(key, Content(file, "log", "text/plain"), check)
     await uploader.close()
 
@@ -363,9 +363,9 @@ def _context() -> Context:
 @pytest.mark.parametrize(
     ("source", "options", "said"),
     [
-        ("no/such/file", {}, "is no file"),
-        (5, {}, "5 is no file"),
-        (iter([b"x"]), {"name": "x"}, "iterator .* is no file: upload a path, bytes, or an async iterator of bytes"),
+        ("no/such/file", {}, "is not a file"),
+        (5, {}, "5 is not a file"),
+        (iter([b"x"]), {"name": "x"}, "iterator .* is not a file: upload a path, bytes, or an async iterator of bytes"),
         (b"x", {}, "no name"),
         (b"x", {"name": "../x"}, "'..'"),
         (b"x", {"name": "x", "content_type": "html"}, "media type"),
@@ -392,7 +392,7 @@ async def test_an_async_iterator_of_text_is_refused_by_what_it_yielded() -> None
     async def stream() -> AsyncIterator[str]:
         yield "text"
 
-    with pytest.raises(InvalidArguments, match=r"the async iterator yielded 'text', and what is uploaded is bytes"):
+    with pytest.raises(InvalidArguments, match=r"the async iterator yielded 'text' instead of bytes"):
         await _context().upload(stream(), name="x")  # type: ignore[arg-type]
 
 

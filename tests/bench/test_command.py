@@ -555,7 +555,7 @@ def test_a_report_that_can_t_be_written_is_told_before_anything_is_measured(tmp_
     told = run_bench("drain", option, tmp_path / "none" / "file", *sizes, code=1)
 
     assert told == (
-        f"Error: {tmp_path}/none/file can't be written (No such file or directory): look at its permissions and disk\n"
+        f"Error: {tmp_path}/none/file can't be written (No such file or directory): check its permissions and disk\n"
     )
 
 

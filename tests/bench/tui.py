@@ -78,7 +78,7 @@ async def bare_paint() -> float:
     """Return how many milliseconds it takes to draw all of the same screen when there is no data, the middle of 50."""
     took = []
     async with shown(MockServer(FrozenClock())) as app:
-        await app.painted(lambda: "No queue yet" in app.text())
+        await app.painted(lambda: "No queues yet" in app.text())
         for _ in range(50):
             await asyncio.sleep(0.05)
             begun = perf_counter()

@@ -180,7 +180,7 @@ async def test_a_worker_ends_within_its_grace_though_its_server_stands_still_l10
         finally:
             marked.server.signal(signal.SIGCONT)
         # A second is the grace; the other one is the least that an answer is waited for, on a busy machine too.
-        assert "did not answer within 2 s: the worker ends without it" in marked.worker.log.read_text()
+        assert "did not answer within 2 s: the worker ends without waiting for it" in marked.worker.log.read_text()
 
 
 @pytest.mark.crossed

@@ -151,7 +151,7 @@ async def test_g5_a_coroutine_that_ignores_its_cancellation_is_ended_with_its_wo
         assert [await handle.result(timeout=30) for handle in (first, second)] == ["b", "b"]
 
     assert not _overlaps(stage.spans())
-    assert "loses its target 'robot': the worker ends itself" in stage.a.log.read_text()
+    assert "is losing its target 'robot': the worker ends itself" in stage.a.log.read_text()
 
 
 async def test_g5_a_frozen_worker_stops_its_code_when_it_wakes(tmp_path: Path, database_url: str) -> None:

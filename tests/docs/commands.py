@@ -1,4 +1,4 @@
-"""Writes docs/reference/commands.md from what the commands say of themselves: `python -m tests.docs.commands`."""
+"""Writes docs/reference/commands.md from the help of the commands: `python -m tests.docs.commands`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,15 +11,15 @@ PAGE = Path(__file__).parents[2] / "docs/reference/commands.md"
 
 BEGINNING = """# Commands
 
-What `treadle --help` and the help of each command say. `python -m tests.docs.commands` writes this page anew.
+The help of `treadle` and of each command. `python -m tests.docs.commands` regenerates this page.
 
-A command ends with exit code 0 when it did what it was told, one that serves also when Ctrl-C or SIGTERM stops it; with
-1 when something was refused, has failed or was not reached, and the standard error says what; with 2 when its command
-line or a setting can't be meant, or it needs what is not installed; with 130 when Ctrl-C broke it off, and with 141
-when nobody reads what it prints any more, as behind `| head`. A worker that can't stop code whose lease is over ends
+A command exits with 0 when it did what it was told; one that serves, also when Ctrl-C or SIGTERM stops it. It exits
+with 1 when something was refused, failed or could not be reached, and the standard error says what; with 2 when its
+command line or a setting is invalid, or something that it needs is not installed; with 130 when Ctrl-C interrupted it;
+and with 141 when its output is no longer read, as in `| head`. A worker that can't stop code whose lease is over ends
 its process with 75.
 
-A shell completes commands and options by
+A shell completes commands and options with
 
 ```sh
 eval "$(_TREADLE_COMPLETE=bash_source treadle)"    # in ~/.bashrc; in ~/.zshrc it is zsh_source

@@ -3,7 +3,7 @@
 import pytest
 
 from treadle.wire.status import Reason
-from treadle_server.domain.failures import kind_of, place_of, read, written
+from treadle_server.domain.failures import key_text, kind_of, parse_key, place_of
 from treadle_server.domain.hashes import hashed
 
 TRACE = """Traceback (most recent call last):
@@ -50,6 +50,6 @@ def test_a_key_is_read_as_it_was_written() -> None:
     keys = {hashed("ValueError", f"p{n}") for n in range(200)}
 
     assert len(keys) == 200
-    assert {read(written(key)) for key in keys} == keys
-    assert {len(written(key)) for key in keys} == {16}
+    assert {parse_key(key_text(key)) for key in keys} == keys
+    assert {len(key_text(key)) for key in keys} == {16}
     assert min(keys) < 0 < max(keys)

@@ -35,7 +35,7 @@ def test_f1_a_pointer_leads_into_a_list_by_its_places_alone(part: str):
 
 
 def test_f1_a_number_that_is_too_long_to_be_a_key_is_refused():
-    with pytest.raises(ValidationFailed, match="a text of 309 characters"):
+    with pytest.raises(ValidationFailed, match="a string of 309 characters"):
         key("/n", '{"n": 1e308}')
 
 

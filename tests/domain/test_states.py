@@ -57,7 +57,9 @@ def test_a_verb_leads_exactly_where_the_table_says_z7(verb, source, target) -> N
 
 
 def test_a_refused_pause_names_what_runs_among_what_can_be_paused() -> None:
-    with pytest.raises(InvalidTaskTransition, match="needs one of: blocked, claimed, pending, running, scheduled"):
+    with pytest.raises(
+        InvalidTaskTransition, match="needs it to be one of: blocked, claimed, pending, running, scheduled"
+    ):
         advance(Status.COMPLETED, Verb.PAUSE, Status.PAUSED)
 
 

@@ -262,7 +262,7 @@ async def test_a_batch_is_told_after_the_one_before_however_soon_it_is_written_g
     told: list[str] = []
 
     async def write(one: InFlight, name: str) -> None:
-        await one.land()
+        await one.wait_for_previous()
         await one.committed()
         told.append(name)
         one.end()
@@ -283,7 +283,7 @@ async def test_the_batch_that_follows_is_sent_before_the_one_before_is_told() ->
         before.end()
 
     async def send() -> None:
-        await flight.land()
+        await flight.wait_for_previous()
         seen.append("the second is sent")
 
     await asyncio.gather(send(), write())

@@ -257,7 +257,7 @@ async def test_who_is_overtaken_every_time_is_told_to_try_again_and_nothing_was_
 
     with monkeypatch.context() as patched:
         patched.setattr(superseding, "take_turn", overtaken)
-        with pytest.raises(StoreUnavailable, match="nothing was changed: try again"):
+        with pytest.raises(StoreUnavailable, match="nothing was changed, try again"):
             await here.submit(limits=named())
 
     assert await statuses(here, [first]) == "p"

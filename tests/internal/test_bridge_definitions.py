@@ -35,7 +35,9 @@ def soup() -> None: ...
 
 
 def test_a_registry_takes_tasks_of_the_room_internal_alone() -> None:
-    with pytest.raises(DefinitionError, match=r"@global:tasks:elsewhere is no job of the server's.*room='@internal'"):
+    with pytest.raises(
+        DefinitionError, match=r"@global:tasks:elsewhere is not a job that the server runs.*room='@internal'"
+    ):
         InternalRegistry([elsewhere])
     with pytest.raises(DefinitionError, match="at least one task"):
         InternalRegistry([])
@@ -58,7 +60,7 @@ def test_a_broker_runs_each_task_for_one_registry() -> None:
     broker = PaperBroker()
     InternalRegistry([jobs.add], broker=broker)
 
-    with pytest.raises(DuplicateTask, match="the broker runs @internal:tasks:add already"):
+    with pytest.raises(DuplicateTask, match="the broker already runs @internal:tasks:add"):
         InternalRegistry([jobs.add], broker=broker)
 
 
@@ -80,7 +82,7 @@ def test_the_broker_is_the_one_given_or_named_or_one_in_memory(monkeypatch: pyte
         ("nonsense", "is not of the form module:broker"),
         ("no_such_module:broker", "can't be loaded"),
         (f"{__name__}:nothing", "can't be loaded"),
-        (f"{__name__}:elsewhere", "is Task, and no broker of taskiq's"),
+        (f"{__name__}:elsewhere", "is of type Task, not a taskiq broker"),
     ],
 )
 def test_a_name_of_no_broker_is_refused(named: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +99,7 @@ def test_a_name_of_no_broker_is_refused(named: str, said: str, monkeypatch: pyte
         ("no_such_module:registry", "there is no module 'no_such_module'"),
         ("tests.internal.jobs:nothing", "the module tests.internal.jobs has no 'nothing'"),
         ("tests.internal.jobs:a-b", "module:registry|has no"),
-        ("tests.internal.jobs:add", "is Task, which has no .*: give an InternalRegistry"),
+        ("tests.internal.jobs:add", "is a Task without .*: use an InternalRegistry"),
     ],
 )
 def test_a_name_of_no_registry_is_refused_before_anything_is_made(named: str, said: str, tmp_path: Path) -> None:
@@ -139,7 +141,7 @@ def test_a_server_finds_what_is_installed_from_a_directory_that_was_removed(
 
 
 def test_what_is_no_registry_is_refused_in_code_too(tmp_path: Path) -> None:
-    with pytest.raises(ValidationFailed, match="internal is PaperBroker, which has no"):
+    with pytest.raises(ValidationFailed, match="internal is a PaperBroker without"):
         create_app(Settings(data_dir=tmp_path), internal=named_broker)  # type: ignore[arg-type]
 
 

@@ -31,7 +31,7 @@ def unheard_once(monkeypatch: pytest.MonkeyPatch, served: Served) -> None:
             yield tx
         if tx in ended:
             monkeypatch.undo()
-            raise StoreUnavailable("whether it was done is not known")
+            raise StoreUnavailable("whether it was done is unknown")
 
     monkeypatch.setattr(hot, "complete", noted)
     monkeypatch.setattr(store, "write", unheard)

@@ -129,7 +129,7 @@ class Site:
 
         async def unanswered() -> None:
             faults.append("done")
-            raise StoreUnavailable("the database did not answer; whether it was done is not known", retry_after=1)
+            raise StoreUnavailable("the database did not answer; whether it was done is unknown", retry_after=1)
 
         with self._at_commit(unanswered if done else undone, done=done, after=after):
             yield faults

@@ -31,7 +31,7 @@ def test_schedules_are_set_listed_shown_paused_run_and_deleted_e10(command: Comm
     task_id = command.said("schedules", "run", "nightly").strip()
     assert shop.status(task_id) == "pending"
     assert f"{task_id} pending" in command.said("schedules", "show", "nightly")
-    assert "is not over yet" in command.refused("schedules", "run", "nightly")
+    assert "has not ended yet" in command.refused("schedules", "run", "nightly")
     assert command.read("schedules", "show", "nightly")["last_task_id"] == task_id
 
     again = command.read("schedules", "set", "nightly", shop.job, "--every", "90")

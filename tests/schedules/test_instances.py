@@ -369,7 +369,7 @@ async def test_run_now_puts_one_in_beside_the_ticks_also_while_paused_e10(ticker
     task = await ticker.run_now()
 
     assert (task.status, task.due_at) == (Status.PENDING, clock.now())
-    with pytest.raises(TaskConflict, match=f"task {task.id} of schedule 'nightly' is not over yet"):
+    with pytest.raises(TaskConflict, match=f"task {task.id} of schedule 'nightly' has not ended yet"):
         await ticker.run_now()
     await ticker.finish()
     schedule = await ticker.get()

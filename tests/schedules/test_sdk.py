@@ -41,18 +41,18 @@ def made(schedule: Any, *, name: str = "tidy", **options: Any) -> Any:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Cron("* * *"), "has not five fields"),
+        (lambda: Cron("* * *"), "has neither five fields"),
         (lambda: Every(0.5), "shorter than one second"),
         (lambda: Every(5, missed="never"), "'late' or 'skip'"),  # type: ignore[arg-type]
         (lambda: Every(5, jitter=-1), "0 or more"),
         (lambda: Every(5, name="x/y"), "no '/'"),
         (lambda: Every(5, name=""), "1 to 255 characters"),
         (lambda: made(30), "neither Cron"),
-        (lambda: Every(5, options=Options(delay=3)), "delay: not of a schedule"),
+        (lambda: Every(5, options=Options(delay=3)), "delay: not possible for a schedule"),
         (lambda: Every(5, options=Options(deadline=SOMEDAY)), "in seconds from the tick"),
         (lambda: Cron("* * * * *", deadline=0), "more than 0"),
-        (lambda: Cron("* * * * *", "Mars"), "tz='Mars' of a schedule is no time zone that this machine knows"),
-        (lambda: Cron("* * * * *", "../etc/passwd"), "is no time zone that this machine knows"),
+        (lambda: Cron("* * * * *", "Mars"), "tz='Mars' is not a time zone that this machine knows"),
+        (lambda: Cron("* * * * *", "../etc/passwd"), "not a time zone that this machine knows"),
     ],
 )
 def test_what_can_not_be_a_schedule_is_an_error_at_import_t1(make: Any, said: str) -> None:
@@ -184,7 +184,7 @@ async def test_a_worker_goes_on_whose_schedule_is_another_users_that_it_does_not
     token = (await client.request("POST", "/v1/tokens", {"name": "other", "scopes": scopes}))["token"]
 
     async with working_at(server.url, token, tidy) as worker:
-        await waiting.until(lambda: "the schedule of lab:tasks:tidy stays as it is" in caplog.text)
+        await waiting.until(lambda: "the schedule of lab:tasks:tidy is left unchanged" in caplog.text)
         handle = await client.submit(tidy.bind(days=4))
         assert await handle.result(timeout=20) == 4
 
@@ -195,7 +195,7 @@ async def test_a_schedule_with_arguments_that_its_task_does_not_take_is_refused_
     """It was told as a refusal of the server's, and not of which schedule."""
     worker = Worker([made(Every(60, arguments={"dayz": 1}))], url="http://127.0.0.1:1", token="any")
 
-    said = r"the schedule of @global:tasks:tidy: .* can't be called so: dayz"
+    said = r"the schedule of @global:tasks:tidy: .* can't be called like this: dayz"
     with pytest.raises(errors.InvalidArguments, match=said):
         await asyncio.wait_for(worker.run_async(), 20)
 

@@ -268,7 +268,7 @@ async def test_whose_hold_has_ended_is_told_to_other_servers_by_that_alone_g11_l
     first, _ = sites
     worker_id = await linked(first)
     sender = NoticeSender(first.engine)
-    sender.meet(is_there=True)
+    sender.note_peers(are_there=True)
 
     assert sender.add(Batch(first.engine.clock.now(), freed={WorkerId(worker_id)}))
 
@@ -386,7 +386,7 @@ async def test_a_job_that_is_changed_at_one_server_is_known_at_the_other_at_once
 @pytest.fixture
 def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
     """No notice arrives anywhere."""
-    monkeypatch.setattr("treadle_server.services.relay.relay.Relay._hear", lambda *_: None)
+    monkeypatch.setattr("treadle_server.services.relay.relay.Relay._on_notify", lambda *_: None)
 
 
 async def test_without_any_notice_everything_goes_on_by_looking_g11(deaf: None, sites: Sites) -> None:
@@ -503,12 +503,12 @@ async def test_after_a_gap_everybody_has_what_was_lost_in_it_g11_g7(
 
     with monkeypatch.context() as patch:
         patch.setattr(first.relay.inbox, "add", lambda _: None)
-        said = second.relay.sender.said
+        said = second.relay.sender.sent
         await second.ask("POST", f"{path}/runs/0/completed", json={})
         await second.ask("POST", f"/v1/tasks/{paused['id']}/pause")
         await second.ask("POST", f"/v1/tasks/{held['id']}/runs/0/stopped", json={})
         waiting = await submit(await second.socket(), 2)
-        await until(lambda: second.relay.sender.said > said and not second.relay.sender.has_news)
+        await until(lambda: second.relay.sender.sent > said and not second.relay.sender.has_news)
     # Who polls may be told all the same: a notice of the start, which came before, may be read only now.
     assert not claim.done()
     first.relay.inbox.lose()
@@ -543,13 +543,13 @@ async def test_at_most_fifty_notices_a_second_are_sent_however_much_happens_g11(
     first, second = sites
     await opened(second, concurrency=50)
     client = await first.socket()
-    said, began = first.relay.sender.said, time.monotonic()
+    said, began = first.relay.sender.sent, time.monotonic()
 
     for _ in range(100):
         await submit(client)
     passed = time.monotonic() - began
 
-    assert 1 <= first.relay.sender.said - said <= 50 * passed + 2
+    assert 1 <= first.relay.sender.sent - said <= 50 * passed + 2
 
 
 async def test_a_broken_socket_is_told_at_every_server_at_once_and_that_the_worker_is_back(sites: Sites):

@@ -43,7 +43,7 @@ async def shops(postgres_database: str, clock: FakeClock) -> AsyncIterator[list[
         group = await stack.enter_async_context(asyncio.TaskGroup())
         turns = []
         for relay in relays:
-            relay.meet(is_there=True)
+            relay.note_peers(are_there=True)
             turns += [
                 group.create_task(supervise(service, Health(service.name), SystemClock()))
                 for service in (relay, relay.inbox)

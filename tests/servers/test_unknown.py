@@ -145,7 +145,7 @@ async def untold(cutter: Cutter) -> AsyncIterator[None]:
 
 async def refused(work: Any) -> None:
     async with asyncio.timeout(20):
-        with pytest.raises(StoreUnavailable, match="whether it was done is not known"):
+        with pytest.raises(StoreUnavailable, match="whether it was done is unknown"):
             await work
 
 
@@ -327,7 +327,7 @@ async def test_another_server_is_told_to_read_anew_what_nobody_was_told_of_g7_g1
         first = await open_site(stack, cutter[1], tmp_path / "data")
         second = await open_site(stack, postgres_database, tmp_path / "data")
         for site in (first, second):
-            site.relay.meet(is_there=True)
+            site.relay.note_peers(are_there=True)
         worker, client, observer = await opened(first), await second.socket(), await second.socket()
         [task] = await submit(client, wait=True)
         [claim] = await worker.claims(1)

@@ -28,7 +28,7 @@ async def test_who_asks_for_a_socket_of_a_server_that_goes_is_told_to_come_later
         async with connect(f"ws{served.url.removeprefix('http')}/v1/session") as socket:
             await socket.wait_closed()
 
-        assert (socket.close_code, socket.close_reason) == (1013, "this server is going away")
+        assert (socket.close_code, socket.close_reason) == (1013, "this server is shutting down")
         assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 

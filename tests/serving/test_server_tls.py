@@ -137,8 +137,8 @@ async def test_a_certificate_of_an_unknown_authority_is_refused_and_the_error_sa
 @pytest.mark.parametrize(
     ("name", "days", "advice"),
     [
-        ("queue.example", 1, r"another name's .*: set TREADLE_URL to a name that stands in it"),
-        ("127.0.0.1", -1, r"does not count now .*: renew it"),
+        ("queue.example", 1, r"another name .*: set TREADLE_URL to a name that it covers"),
+        ("127.0.0.1", -1, r"is not valid now .*: renew it"),
     ],
 )
 async def test_a_certificate_of_a_trusted_authority_that_does_not_hold_is_refused_with_what_to_do_g9(
@@ -171,7 +171,7 @@ async def test_authorities_that_can_not_be_read_are_told_and_read_as_soon_as_the
         named.write_text(text)
 
     async with Client(secure.url, token=secure.token, patience=0) as client:
-        with pytest.raises(ConnectionFailed, match="SSL_CERT_FILE or SSL_CERT_DIR names can't be read"):
+        with pytest.raises(ConnectionFailed, match="SSL_CERT_FILE or SSL_CERT_DIR can't be read"):
             await client.tokens()
         named.write_bytes(certificates.authority.read_bytes())
         assert (await client.tokens()).total == 1

@@ -290,7 +290,7 @@ class SimulatedStore:
             with suppress(TimeoutError):
                 async with asyncio.timeout(database.chance.choice((0, 0.05, 1))):
                     await asyncio.Event().wait()
-            raise StoreUnavailable("it may be done; whether it was done is not known", retry_after=1)
+            raise StoreUnavailable("it may be done; whether it was done is unknown", retry_after=1)
         await database.way()
 
     def _draw(self) -> str:

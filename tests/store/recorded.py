@@ -22,14 +22,14 @@ def recording(store: SqlStore) -> Iterator[Recorded]:
     fetch, beside, change, text = DirectConnection.fetch, Beside.fetch, DirectConnection.change, Change.text
 
     async def fetched(
-        self: DirectConnection, statement: str, values: Sequence[Any] = (), *, is_apart: bool = False
+        self: DirectConnection, statement: str, values: Sequence[Any] = (), *, is_independent: bool = False
     ) -> Any:
         found.setdefault(statement, tuple(values))
-        return await fetch(self, statement, values, is_apart=is_apart)
+        return await fetch(self, statement, values, is_independent=is_independent)
 
-    async def fetched_beside(self: Beside, statement: str, values: Sequence[Any] = (), *, is_apart: bool) -> Any:
+    async def fetched_beside(self: Beside, statement: str, values: Sequence[Any] = (), *, is_independent: bool) -> Any:
         found.setdefault(statement, tuple(values))
-        return await beside(self, statement, values, is_apart=is_apart)
+        return await beside(self, statement, values, is_independent=is_independent)
 
     async def changed(self: DirectConnection, statement: str, values: Sequence[Any]) -> int:
         found.setdefault(statement, tuple(values))

@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.connections import READERS
-from treadle_server.store.failures import FAILURES_EXPLAINED, told_of
+from treadle_server.store.failures import FAILURES_EXPLAINED, described
 from treadle_server.store.postgres.dedicated import DedicatedConnection
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.store import SqlStore
@@ -59,7 +59,7 @@ def test_a_connection_that_the_database_ended_is_told_in_plain_words() -> None:
     """Most of the refusals after `pg_terminate_backend` said this instead."""
     error = asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress")
 
-    assert told_of(error) == "the database does not answer (the connection was ended)"
+    assert described(error) == "the database does not answer (the connection was ended)"
 
 
 @pytest.mark.postgres
@@ -135,7 +135,7 @@ async def test_a_start_beside_another_treadle_of_the_database_says_that_one_of_t
 
 @pytest.mark.parametrize(
     ("code", "done"),
-    [(sqlite3.SQLITE_FULL, "nothing was changed"), (sqlite3.SQLITE_IOERR, "whether it was done is not known")],
+    [(sqlite3.SQLITE_FULL, "nothing was changed"), (sqlite3.SQLITE_IOERR, "whether it was done is unknown")],
 )
 def test_a_commit_for_which_the_disk_had_no_room_is_said_to_have_changed_nothing(code: int, done: str) -> None:
     """It was said not to be known, whereas its end is what was not written; of one that was not synced it is so."""

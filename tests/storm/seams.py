@@ -63,7 +63,7 @@ class FaultyStore:
             if kind == "broken":
                 raise StoreUnavailable("it broke; nothing was changed")
         if kind == "unheard":
-            raise StoreUnavailable("it was done, and nobody told; whether it was done is not known")
+            raise StoreUnavailable("it was done, and nobody told; whether it was done is unknown")
 
 
 async def torment(

@@ -229,7 +229,7 @@ class MockServer:
             task = self.tasks.get(key)
             wanted = (fields.get("if_versions") or {}).get(key)
             if task is None or (wanted is not None and task["version"] != wanted):
-                problems.append({"id": key, "type": "/v1/problems/task-conflict", "detail": "it was changed since"})
+                problems.append({"id": key, "type": "/v1/problems/task-conflict", "detail": "it has changed since"})
                 continue
             task["status"] = leads[fields["action"]]
             task["version"] += 1
@@ -250,7 +250,7 @@ class MockServer:
             raise error_for(problem_named("invalid-task-transition", f"it is {task['status']}"))
         names = [step["step"] for step in self.steps.get(task["id"], [])]
         if (wanted := fields.get("from_step")) is not None and wanted not in names:
-            raise error_for(problem_named("validation-error", f"from_step: the task keeps no step {wanted!r}"))
+            raise error_for(problem_named("validation-error", f"from_step: the task has no step {wanted!r}"))
         task["status"] = "pending"
         task["version"] += 1
         self.push_topic("tasks")
@@ -266,7 +266,7 @@ class MockServer:
     def _on_edit(self, fields: dict[str, Any]) -> dict[str, Any]:
         task = self.tasks[fields["id"]]
         if fields["if_version"] != task["version"]:
-            raise error_for(problem_named("task-conflict", "it was changed since"))
+            raise error_for(problem_named("task-conflict", "it has changed since"))
         task.update({name: value for name, value in fields.items() if name not in {"id", "if_version"}})
         task["version"] += 1
         self.push_topic("tasks")

@@ -314,14 +314,14 @@ async def test_7_a_list_for_which_not_all_were_looked_through_says_so(server: Mo
     server.partial = True
 
     async with staged(server, clock) as stage:
-        assert "partial: not all were looked through" in stage.text()
+        assert "partial: not all tasks were searched" in stage.text()
 
 
 async def test_7_what_the_server_refuses_to_show_is_said(server: MockServer, clock: FrozenClock) -> None:
     server.refuses["watch"] = "forbidden"
 
     async with staged(server, clock) as stage:
-        assert "The server shows no queues" in stage.text()
+        assert "The server does not show the queues" in stage.text()
 
 
 # 8. Any terminal.

@@ -44,7 +44,7 @@ def test_an_address_that_is_none_is_a_usage_error() -> None:
     result = CliRunner().invoke(watch, ["--url", "ftp://x", "--json"])
 
     assert result.exit_code == 2
-    assert "is no server's address" in result.output
+    assert "is not a server's address" in result.output
 
 
 def test_a_server_on_this_machine_is_called_local() -> None:

@@ -17,7 +17,7 @@ from treadle_tui.core.setup.app_state import Notify
 def test_the_environment_says_which_program_and_a_bad_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert external.program(external.EDITORS, {"VISUAL": "code --wait", "EDITOR": "vi"}) == ["code", "--wait"]
     assert external.program(external.EDITORS, {"EDITOR": "vi"}) == ["vi"]
-    with pytest.raises(external.ExternalError, match="EDITOR can't be read as a command"):
+    with pytest.raises(external.ExternalError, match="EDITOR is not a valid command"):
         external.program(external.EDITORS, {"EDITOR": "vi '"})
     monkeypatch.setenv("PATH", "")
     with pytest.raises(external.ExternalError, match="set VISUAL to a program"):

@@ -24,7 +24,7 @@ async def test_what_is_no_file_is_not_overwritten(tmp_path: Path) -> None:
     place = tmp_path / "null"
     os.mkfifo(place)
 
-    with pytest.raises(OSError, match="no file stands there"):
+    with pytest.raises(OSError, match="this is not a regular file"):
         await files.write_json(place, {"tasks": []}, overwrite=True)
 
     assert place.is_fifo()

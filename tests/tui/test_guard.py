@@ -299,7 +299,7 @@ def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back(tmp_path: P
 def test_ctrl_z_without_a_shell_says_that_nobody_could_wake_the_dashboard(terminal: Terminal) -> None:
     os.write(terminal.parent, b"\x1a")
 
-    terminal.until(b"no shell waits behind the dashboard")
+    terminal.until(b"can't suspend: no shell started the dashboard")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTSTP, pytest.param(signal.SIGSTOP, marks=pytest.mark.crossed)])

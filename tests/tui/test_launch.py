@@ -23,7 +23,7 @@ def test_the_command_line_goes_before_the_environment_and_that_before_the_file(m
     monkeypatch.setenv("TREADLE_URL", "http://env:1")
     assert chosen_server(LaunchOptions(), config).urls == ("http://env:1",)
     assert chosen_server(LaunchOptions(context="prod"), config).urls == ("https://queue.example",)
-    with pytest.raises(ConfigError, match="give one of them"):
+    with pytest.raises(ConfigError, match="can't be used together"):
         chosen_server(LaunchOptions(context="prod", url="http://x"), config)
 
 
@@ -56,7 +56,7 @@ def test_the_local_servers_token_is_not_sent_to_every_server_that_the_file_names
     [
         (None, "prod.token: No such file"),
         ("\n", "prod.token: the file is empty"),
-        ("one-secret\nanother-secret\n", "prod.token is no token: it has a space, a line's end"),
+        ("one-secret\nanother-secret\n", "prod.token is not a token: it contains a space, a line break"),
     ],
 )
 def test_a_token_file_without_a_token_is_an_error_before_the_screen_is_up_and_no_secret_is_told(
@@ -81,7 +81,7 @@ def test_contexts_are_listed_with_what_is_to_be_known_of_them(tmp_path: Path) ->
     result = CliRunner().invoke(watch, ["--contexts"], env={"TREADLE_TUI_CONFIG": str(file)})
 
     assert result.exit_code == 0
-    assert "prod             https://queue.example  (production, read_only, the first one)" in result.output
+    assert "prod             https://queue.example  (production, read_only, default)" in result.output
     assert "my lab           http://127.0.0.1:7420, http://127.0.0.1:7421" in result.output
 
 

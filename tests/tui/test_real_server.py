@@ -22,7 +22,7 @@ async def submit(http: httpx.AsyncClient, angle: int) -> str:
 
 async def test_tasks_appear_are_paused_and_resumed_and_the_server_agrees() -> None:
     async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
-        await seen(pilot, lambda shown: "No queue yet" in shown)
+        await seen(pilot, lambda shown: "No queues yet" in shown)
         await register(http)
         first = await submit(http, 45)
         await submit(http, 90)
@@ -82,9 +82,7 @@ async def test_an_encrypted_task_is_shown_in_plain_with_its_keys_and_as_encrypte
         async with up(Model(), link(served)) as pilot:
             shown = await seen(pilot, lambda shown: key_of_task[-8:] in shown and "(encrypted)" in shown)
             await pilot.press("2", "enter")
-            detail = await seen(
-                pilot, lambda shown: f"{key_of_task}  {JOB}" in shown and "No key that is here" in shown
-            )
+            detail = await seen(pilot, lambda shown: f"{key_of_task}  {JOB}" in shown and "no key for it" in shown)
 
     assert "treadle:encrypted" not in shown + detail
     assert "encrypted yes" in detail
@@ -116,4 +114,4 @@ async def test_the_headless_stream_prints_each_transition() -> None:
 
 async def test_a_wrong_token_is_said_and_tried_again() -> None:
     async with serve() as served, up(Model(), SessionLink((served.url,), Bearer(lambda: "wrong"))) as pilot:
-        await seen(pilot, lambda shown: "✗ token refused" in shown and "take the token. Trying again." in shown)
+        await seen(pilot, lambda shown: "✗ token refused" in shown and "rejected the token. Trying again." in shown)

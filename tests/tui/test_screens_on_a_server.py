@@ -168,7 +168,7 @@ async def test_6_a_pause_that_is_under_way_is_not_undone_yet_and_can_be_once_its
         await pilot.press("p")
         await seen(pilot, lambda shown: "asked 2 tasks to pause" in shown)
         await pilot.press("u")
-        said = f"undone: resumed 1 of 2 tasks, not {key[-8:]}: its worker was still stopping it"
+        said = f"undone: resumed 1 of 2 tasks, but not {key[-8:]}: its worker had not stopped it yet"
         await seen(pilot, lambda shown: said in shown and "u undo" in shown)
         assert (await http.get(f"/v1/tasks/{waits}")).json()["status"] == "pending"
 
@@ -232,7 +232,7 @@ async def test_6_a_pause_that_somebody_else_has_asked_for_is_not_undone_by_who_a
         await seen(pilot, lambda shown: "● pausing" in shown)
 
         await pilot.press("p")
-        said = "asked 0 tasks to pause, not 1: somebody else has asked it to pause already"
+        said = "asked 0 tasks to pause, skipped 1: somebody else has already asked it to pause"
         await seen(pilot, lambda shown: said in shown and "u undo" not in shown)
         await pilot.press("u")
         await seen(pilot, lambda shown: "nothing to undo" in shown)

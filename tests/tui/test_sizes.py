@@ -121,7 +121,7 @@ async def test_8_after_sizes_that_were_too_small_for_a_dialog_s_screen_the_keys_
         ("attention", ("! look  queue",)),
         ("production", (" PRODUCTION  queue.example    ",)),
         ("lost", (" Trying again.    ",)),
-        ("empty", ("start your own  ", "│   worker:")),
+        ("empty", ("worker of your │", "│   own:")),
     ],
 )
 async def test_8_on_a_small_screen_what_has_no_room_is_left_out_whole(name: str, lines: tuple[str, ...]) -> None:

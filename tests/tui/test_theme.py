@@ -121,7 +121,7 @@ async def test_8_the_palette_can_be_read_in_every_theme(name: str, server: MockS
     async with staged(server, clock, theme=name) as stage:
         await stage.press("ctrl+p")
         written = [part for strip in stage.app.screen._compositor.render_strips() for part in strip]
-        palette = [part for part in written if "for commands" in part.text or "Open what is" in part.text]
+        palette = [part for part in written if "for commands" in part.text or "Open the highlighted" in part.text]
 
         def seen(part: Segment) -> float:
             assert part.style is not None

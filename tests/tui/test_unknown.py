@@ -38,7 +38,7 @@ async def test_7_no_worker_goes_late_because_the_server_is_gone(server: MockServ
         assert {row.name: row.health for row in stage.app.model.worker_rows().values()} == before
         assert "?/13 workers" in stage.lines()[0]
         assert "? busy" in line_of(stage, " web-0 ")
-        assert "? of 13 serve" in stage.text()
+        assert "? of 13 serving" in stage.text()
         assert "late" not in line_of(stage, " web-0 ")
         assert "running     48 / ?" in stage.text()
 
@@ -61,10 +61,10 @@ async def test_7_before_the_server_has_told_of_queues_it_is_not_known_how_many_t
 @pytest.mark.parametrize(
     ("scopes", "word"),
     [
-        (["queue:create-task:lab/*", "queue:claim-work:*"], "Your token sees no queue"),
-        (["queue:read:nowhere"], "No queue yet"),
-        (["queue:re*"], "No queue yet"),
-        (["*"], "No queue yet"),
+        (["queue:create-task:lab/*", "queue:claim-work:*"], "Your token can't see any queue"),
+        (["queue:read:nowhere"], "No queues yet"),
+        (["queue:re*"], "No queues yet"),
+        (["*"], "No queues yet"),
     ],
 )
 async def test_7_a_token_that_reads_no_room_is_not_told_that_there_is_no_queue(scopes: list[str], word: str) -> None:
@@ -188,9 +188,9 @@ async def test_7_how_many_tasks_there_are_is_what_was_told_last_until_a_server_t
         (Lost("nobody answers"), ("no server", "No server; what you see is")),
         (
             Lost("it was revoked", refused=True, is_final=True, denied=True),
-            ("token refused", "The server does not take the token"),
+            ("token refused", "The server rejected the token"),
         ),
-        (Lost("404", refused=True), ("refused", "The server opens no session")),
+        (Lost("404", refused=True), ("refused", "The server refused the connection")),
     ],
 )
 async def test_7_what_keeps_the_server_away_is_said(
@@ -214,7 +214,7 @@ async def test_7_a_token_that_is_revoked_is_said_to_be() -> None:
             await seen(pilot, _says("● live", "1 queue"))
 
             (await http.delete(f"/v1/tokens/{made['id']}")).raise_for_status()
-            await seen(pilot, _says("✗ token refused", "The server does not take the token"))
+            await seen(pilot, _says("✗ token refused", "The server rejected the token"))
 
 
 def _says(*words: str) -> Callable[[str], bool]:

@@ -135,7 +135,7 @@ def test_where_it_is_is_said_only_when_it_can_be_reached() -> None:
         result = CliRunner().invoke(watch, ["--web", "--port", str(port), "--url", "http://127.0.0.1:9"])
 
     assert result.exit_code == 1
-    assert re.fullmatch(rf"Error: 127\.0\.0\.1:{port} can't be served on: .*already in use\n", result.output)
+    assert re.fullmatch(rf"Error: can't serve on 127\.0\.0\.1:{port}: .*already in use\n", result.output)
 
 
 def test_words_with_quotes_and_dollars_reach_the_dashboard_as_they_are() -> None:

@@ -215,7 +215,7 @@ async def test_a_defect_in_one_part_of_a_worker_ends_none_of_the_others_n4(
     monkeypatch.setattr(Leases, "run", broken)
     async with working_at(server.url, server.token, double):
         assert await (await double.submit(4)).result(timeout=30) == 8
-    assert "hit a defect" in caplog.text
+    assert "failed because of a bug" in caplog.text
 
 
 async def test_a_worker_waits_for_the_token_that_a_server_has_not_written_yet_n4(

@@ -32,7 +32,7 @@ EVERY = [
     TaskFailed("it failed", {"id": "a task's last state"}),  # type: ignore[arg-type]
     ConnectionLost("the connection broke"),
     SocketRefused("it opens no websocket", is_silent=True),
-    FilterError("a quote is not closed", 3),
+    FilterError("unclosed quote", 3),
     Retry(timedelta(minutes=1)),
     Retry(message="later"),
     Pause("enough", checkpoint={"page": 3}),

@@ -159,7 +159,7 @@ async def test_the_late_result_of_a_thread_is_dropped_after_a_cancel_and_wins_ov
         assert (item.status, item.result, item.cancel_requested) == ("completed", "late", False)
     else:
         assert (item.status, item.result) == ("cancelled", None)
-        assert f"the late result of task {handle.id}" in caplog.text
+        assert f"dropped the late result of task {handle.id}" in caplog.text
 
 
 async def test_a_run_past_its_budget_is_stopped_though_a_pause_was_asked_for_l4(

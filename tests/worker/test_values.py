@@ -96,7 +96,7 @@ async def test_a_copy_that_code_forked_and_that_comes_back_tells_nothing(server:
         dead, _ = await ends(client, dies_behind_a_copy.bind())
 
         assert worker.returncode is None
-    assert dead.error == "ChildDied: the task's process ended by signal SIGKILL before the task did"
+    assert dead.error == "ChildDied: the task's process ended with signal SIGKILL before the task did"
 
 
 async def test_code_that_ends_its_worker_at_once_ends_as_many_as_its_requeues_admit(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ async def test_an_argument_whose_class_ends_its_process_fails_its_own_run_alone(
         told = [(await handle.wait(timeout=30)).error or "" for handle in handles]
         after = await (await client.submit(good.bind(n=1))).result(timeout=30)
 
-    said = [text.partition(" can't be called so: ")[2] for text in told]
+    said = [text.partition(" can't be called like this: ")[2] for text in told]
     assert said == ["SystemExit: exit", "NoAnswer: odd", "KeyError: 'key'"]
     assert after == 2
 
@@ -269,7 +269,9 @@ async def test_a_secret_is_sent_as_asterisks_by_no_call(client: Client) -> None:
     ]
 
     for call in calls:
-        with pytest.raises(InvalidArguments, match="has a secret, which is written as asterisks: give a str"):
+        with pytest.raises(
+            InvalidArguments, match="contains a secret, which would be written as asterisks: give a str"
+        ):
             await call()
 
     assert (await client.edit(handle.id, payload={"value": "**********"})).payload == {"value": "**********"}
@@ -290,7 +292,7 @@ async def test_two_keys_that_are_one_text_in_json_are_sent_by_no_call(client: Cl
 
     for call in calls:
         with pytest.raises(
-            InvalidArguments, match=r"value\[0\]: the keys 1 and '1' are one text in JSON: leave one out"
+            InvalidArguments, match=r"value\[0\]: the keys 1 and '1' are the same in JSON: leave one out"
         ):
             await call()
 
@@ -317,7 +319,7 @@ async def test_an_odd_text_in_a_path_or_a_query_is_not_sent_either(client: Clien
         with pytest.raises(InvalidArguments, match=r"surrogate|NUL"):
             await call()
     for of_task in (client.get, client.steps, client.artifacts):
-        with pytest.raises(TaskNotFound, match="is no task's id"):
+        with pytest.raises(TaskNotFound, match="is not a task id"):
             await of_task(odd)
 
 

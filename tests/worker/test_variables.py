@@ -59,7 +59,7 @@ def test_what_others_set_is_left_alone() -> None:
 def test_server_worker_dashboard_and_lists_warn_alike(words: str) -> None:
     ended = CliRunner().invoke(treadle, words.split(), env={"TREADLE_LEASE_SECOND": "1"})
 
-    assert ended.stderr.startswith("Warning: the variable TREADLE_LEASE_SECOND is no setting")
+    assert ended.stderr.startswith("Warning: the variable TREADLE_LEASE_SECOND is not a Treadle setting")
     assert ended.stderr.count("is TREADLE_LEASE_SECONDS meant?") == 1
 
 

@@ -97,8 +97,8 @@ class Scene:
         open_slot, wait, release = dispatcher.open_slot, dispatcher.wait, dispatcher.release
 
         def forget() -> None:
-            dispatcher._news = False
-            dispatcher._strange.clear()
+            dispatcher._has_changed = False
+            dispatcher._unseen_jobs.clear()
 
         async def deaf_admit(work, batch):
             new = await admit(work, batch)
@@ -112,9 +112,9 @@ class Scene:
             work.woken.clear()
 
         def deaf_release(keys, at):
-            news = dispatcher._news
+            news = dispatcher._has_changed
             freed = release(keys, at)
-            dispatcher._news = news
+            dispatcher._has_changed = news
             return freed
 
         async def deaf_commit(batch, *, fast):

@@ -30,7 +30,7 @@ def task(seq, *, lane=1, priority=0, weight=1, due=0):
 
 def orders_of(lines) -> ServiceOrders:
     orders = ServiceOrders()
-    orders.tell(lines)
+    orders.update(lines)
     return orders
 
 

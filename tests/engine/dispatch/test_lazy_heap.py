@@ -19,7 +19,7 @@ class Things:
 
     def put(self, name: str, key: int) -> None:
         self.keys[name] = (key, name)
-        self.heap.tell(name)
+        self.heap.update(name)
 
     def first(self) -> str | None:
         return min(self.keys, key=self.keys.__getitem__, default=GONE)

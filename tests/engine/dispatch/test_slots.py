@@ -14,11 +14,11 @@ from treadle_server.engine.commands import FindWorker, ReportMany, RunReport
 from treadle_server.engine.dispatch.slots import (
     AHEAD,
     ENOUGH,
-    FIRST_RECKONED,
-    LONGEST_WAY,
+    FIRST_PACE_SECONDS,
+    LONGEST_ROUND_TRIP,
     MOST_AHEAD,
     MOST_BYTES,
-    RECKONED,
+    PACE_SECONDS,
     WaitingClaim,
     WorkerSlot,
 )
@@ -42,18 +42,18 @@ def end(slot: WorkerSlot, weight: int, at: float) -> None:
     one = task(1, weight=weight)
     slot.reserve(one)
     slot.release((one.id, 0))
-    slot.reckon(at)
+    slot.update_pace(at)
 
 
 def test_the_first_pace_is_known_after_five_milliseconds_when_as_much_has_ended_as_runs_at_once() -> None:
     slot = new_slot()
     end(slot, 10, at=0.0)  # the clock starts: what ended before says nothing of a pace
-    end(slot, 100, at=FIRST_RECKONED * 0.9)
+    end(slot, 100, at=FIRST_PACE_SECONDS * 0.9)
     assert (slot.ahead, slot.room()) == (0, CONCURRENCY), "it is too early"
 
-    end(slot, 20, at=FIRST_RECKONED * 8)
+    end(slot, 20, at=FIRST_PACE_SECONDS * 8)
 
-    assert slot.ahead == int(120 / (FIRST_RECKONED * 8) * AHEAD)
+    assert slot.ahead == int(120 / (FIRST_PACE_SECONDS * 8) * AHEAD)
     assert slot.room() == CONCURRENCY + slot.ahead
 
 
@@ -62,26 +62,26 @@ def test_a_few_quick_tasks_say_nothing_before_fifty_milliseconds(concurrency: in
     slot = new_slot(concurrency=concurrency)
     end(slot, 1, at=0.0)
 
-    end(slot, ended, at=RECKONED * 0.9)
+    end(slot, ended, at=PACE_SECONDS * 0.9)
     assert slot.ahead == 0
-    end(slot, 0, at=RECKONED)
+    end(slot, 0, at=PACE_SECONDS)
 
-    assert slot.ahead == min(int(ended / RECKONED * AHEAD), MOST_AHEAD["sqlite"] * concurrency)
+    assert slot.ahead == min(int(ended / PACE_SECONDS * AHEAD), MOST_AHEAD["sqlite"] * concurrency)
 
 
 def test_each_later_pace_is_measured_over_fifty_milliseconds_and_counts_half() -> None:
     slot = new_slot()
     end(slot, 1, at=0.0)
-    end(slot, 100, at=RECKONED)
-    first = 100 / RECKONED
+    end(slot, 100, at=PACE_SECONDS)
+    first = 100 / PACE_SECONDS
 
-    end(slot, 40, at=RECKONED * 1.9)
+    end(slot, 40, at=PACE_SECONDS * 1.9)
     assert slot.ahead == int(first * AHEAD), "it is too early for another"
-    end(slot, 10, at=RECKONED * 2)
+    end(slot, 10, at=PACE_SECONDS * 2)
 
-    second = (first + 50 / RECKONED) / 2
+    second = (first + 50 / PACE_SECONDS) / 2
     assert slot.ahead == int(second * AHEAD)
-    end(slot, 0, at=RECKONED * 3.1)
+    end(slot, 0, at=PACE_SECONDS * 3.1)
     left = second * 0.5**1.1
     assert slot.ahead == int(left * AHEAD), "a worker that ends nothing is given half as much ahead each fifty ms"
 
@@ -89,10 +89,10 @@ def test_each_later_pace_is_measured_over_fifty_milliseconds_and_counts_half() -
 def test_who_was_quick_and_is_at_something_long_is_given_nothing_ahead_when_what_waited_is_handed_back() -> None:
     slot = new_slot()
     end(slot, 1, at=0.0)
-    end(slot, 400, at=RECKONED)
+    end(slot, 400, at=PACE_SECONDS)
     assert slot.ahead == MOST_AHEAD["sqlite"] * CONCURRENCY
 
-    end(slot, 9, at=RECKONED + 1.0)
+    end(slot, 9, at=PACE_SECONDS + 1.0)
 
     assert slot.ahead == 0
 
@@ -109,7 +109,7 @@ def give(slot: WorkerSlot, seqs: range, at: float) -> list[Task]:
 def end_all(slot: WorkerSlot, given: list[Task], at: float) -> None:
     for one in given:
         slot.release((one.id, 0))
-    slot.reckon(at)
+    slot.update_pace(at)
 
 
 def test_the_pace_of_who_had_nothing_is_measured_from_what_it_is_given() -> None:
@@ -119,7 +119,7 @@ def test_the_pace_of_who_had_nothing_is_measured_from_what_it_is_given() -> None
     assert slot.ahead == int(50 / 0.025 * AHEAD), "with its first ends"
 
     end_all(slot, give(slot, range(50), at=64.0), at=64.0625)
-    before = 0.5 ** (0.0625 / RECKONED)
+    before = 0.5 ** (0.0625 / PACE_SECONDS)
     pace = before * 50 / 0.025 + (1 - before) * 50 / 0.0625
     assert slot.ahead == int(pace * AHEAD), "and a minute without work does not make it slow"
 
@@ -148,8 +148,8 @@ def test_who_is_far_away_is_given_what_it_ends_on_the_way_too() -> None:
     slot = new_slot()
     given = give(slot, range(20), at=0.0)
 
-    slot.heard(0.2)
-    slot.heard(0.21)
+    slot.note_report(0.2)
+    slot.note_report(0.21)
     end_all(slot, given, at=0.25)
 
     assert slot.ahead == int(20 / 0.25 * (AHEAD + 0.2)), "by the first that it said of them"
@@ -158,10 +158,10 @@ def test_who_is_far_away_is_given_what_it_ends_on_the_way_too() -> None:
 def test_what_is_said_of_what_it_had_before_tells_nothing_of_the_way() -> None:
     slot = new_slot()
     first = give(slot, range(10), at=0.0)
-    slot.heard(0.0)
+    slot.note_report(0.0)
     more = give(slot, range(10, 20), at=0.0)
 
-    slot.heard(0.2)
+    slot.note_report(0.2)
     end_all(slot, first + more, at=0.25)
 
     assert slot.ahead == int(20 / 0.25 * AHEAD)
@@ -171,19 +171,19 @@ def test_who_is_silent_for_long_is_not_taken_to_be_so_far_away() -> None:
     slot = new_slot()
     given = give(slot, range(20), at=0.0)
 
-    slot.heard(30.0)
+    slot.note_report(30.0)
     end_all(slot, given, at=30.0)
 
-    assert slot.ahead == int(20 / 30 * (AHEAD + LONGEST_WAY))
+    assert slot.ahead == int(20 / 30 * (AHEAD + LONGEST_ROUND_TRIP))
     end(slot, 300, at=31.0)
-    assert slot.ahead == int(slot._rate * (AHEAD + LONGEST_WAY))
+    assert slot.ahead == int(slot._rate * (AHEAD + LONGEST_ROUND_TRIP))
 
 
 def test_no_more_is_claimed_ahead_than_four_times_the_concurrency() -> None:
     slot = new_slot()
     end(slot, 1, at=0.0)
 
-    end(slot, 1_000_000, at=FIRST_RECKONED)
+    end(slot, 1_000_000, at=FIRST_PACE_SECONDS)
 
     assert slot.ahead == MOST_AHEAD["sqlite"] * CONCURRENCY
 
@@ -192,7 +192,7 @@ def test_a_worker_with_a_minimum_or_a_prefetch_of_its_own_has_nothing_ahead_of_i
     slots = [new_slot(min_concurrency=5), new_slot(prefetch=7)]
     for slot in slots:
         end(slot, 1, at=0.0)
-        end(slot, CONCURRENCY, at=FIRST_RECKONED)
+        end(slot, CONCURRENCY, at=FIRST_PACE_SECONDS)
 
     assert [slot.room() for slot in slots] == [CONCURRENCY, CONCURRENCY + 7]
 
@@ -258,10 +258,10 @@ def test_what_is_taken_back_ended_for_the_pace_only_once() -> None:
     assert (slot.used, slot.held) == (30, {(one.id, 0): 30})
 
     slot.release((one.id, 0))
-    slot.reckon(RECKONED)
+    slot.update_pace(PACE_SECONDS)
 
     assert (slot.used, slot.held) == (0, {})
-    assert slot.ahead == int(30 / RECKONED * AHEAD)
+    assert slot.ahead == int(30 / PACE_SECONDS * AHEAD)
 
 
 # In a transaction that fails

@@ -23,7 +23,7 @@ _notices = st.builds(
     tasks=st.dictionaries(_ids.map(TaskId), _steps, max_size=20),
     lanes=_few,
     workers=st.sets(_ids.map(WorkerId), max_size=5),
-    heard=st.sets(_ids.map(WorkerId), max_size=5),
+    updated_workers=st.sets(_ids.map(WorkerId), max_size=5),
     jobs=_few,
     links=st.sets(st.tuples(_ids.map(WorkerId), st.integers(1, 2**50)), max_size=5),
     schedules=st.sets(_ids, max_size=5),

@@ -218,7 +218,7 @@ async def test_whether_a_change_was_done_whose_connection_broke_is_not_known_g1(
         pid = await waiting(postgres_database, "WITH put")
         await other.execute("SELECT pg_terminate_backend($1)", pid)
 
-    with pytest.raises(StoreUnavailable, match="whether it was done is not known"):
+    with pytest.raises(StoreUnavailable, match="whether it was done is unknown"):
         await done
 
 

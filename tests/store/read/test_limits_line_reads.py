@@ -7,13 +7,13 @@ import pytest
 from tests.store.read.conftest import START, StoredTasks, task_row
 from tests.store.test_million import Case, work_of
 from treadle_server.domain.limits import Line
-from treadle_server.store.transaction.limit_lines import call_up
+from treadle_server.store.transaction.limit_lines import take_lines
 
 LINES = [Line(1, f"1:{n}") for n in range(1, 6)]
 
 
 async def of_lines(tx: Any, most: int) -> dict[str, list[tuple[int, bool]]]:
-    found, _ = await call_up(tx, LINES, most)
+    found, _ = await take_lines(tx, LINES, most)
     return {line.limit_key: [(task.seq, bool(task.is_open)) for task in tasks] for line, tasks in found.items()}
 
 

@@ -46,7 +46,7 @@ async def test_6_keys_for_a_dialog_that_is_refused_are_nobodys(stage: Stage) -> 
     async with slow(stage):
         await stage.burst("m", *"pcr", "enter")
 
-    assert "can't send to what is completed" in stage.text()
+    assert "can't send to a completed task" in stage.text()
     assert stage.asked("actions") == []
 
 
@@ -54,7 +54,7 @@ async def test_6_escape_gives_up_what_is_waited_for_and_what_was_typed_for_it(st
     async with slow(stage):
         await stage.burst("m", *"pc")
         await stage.pass_time(2)
-        assert "waiting for the server's answer; esc gives it up" in stage.text()
+        assert "waiting for the server's answer; press esc to give up" in stage.text()
         await stage.burst("escape")
 
     assert "Send a message" not in stage.text()

@@ -57,7 +57,7 @@ async def test_a_stuck_task_is_found_and_opened(server: MockServer, clock: Froze
     key = slow["running"][0]["task_id"]
     async with staged(server, clock) as stage:
         await stage.press("exclamation_mark")
-        assert "runs 10m00, 99% end in 1m10" in stage.text()
+        assert "running 10m00, 99% end within 1m10" in stage.text()
 
         await stage.press("down", "down", "down", "enter")
         assert f" {key}  @global:modifiers:Rotate" in stage.text()
@@ -133,4 +133,4 @@ async def test_nothing_to_look_at_is_said(clock: FrozenClock) -> None:
 
         stage.server.drop()
         await stage.settle()
-        assert "Not known without a connection." in stage.text()
+        assert "Unknown without a connection." in stage.text()

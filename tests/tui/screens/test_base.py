@@ -44,7 +44,7 @@ async def test_6_a_token_that_only_reads_is_told_as_one_and_no_key_asks_the_serv
         assert "  token ro  " in stage.lines()[0]
         await stage.press("2", "c")
 
-        assert "the token may change nothing" in stage.text()
+        assert "the token is read-only" in stage.text()
         assert stage.asked("actions") == []
 
         server.drop()
@@ -94,7 +94,7 @@ async def test_6_a_token_that_only_reads_is_offered_no_key_that_changes_anything
         server.open()
         await stage.settle()
         await stage.press("down")
-        words = ("p pause", "c cancel", "r resume", "verbs", "all of the group")
+        words = ("p pause", "c cancel", "r resume", "keys act", "the whole group")
         shown = "\n".join(stage.lines()[12:])
         assert [word for word in words if word in shown] == []
 

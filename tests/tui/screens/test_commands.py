@@ -55,11 +55,11 @@ async def test_a_command_that_cannot_be_carried_out_comes_back_with_the_reason(
     async with staged(server, clock) as stage:
         for line, says in (
             ("filter status:flying", 'there is no status "flying"'),
-            ("theme purple", "it is one of dark, light"),
-            ("pause queue nope", 'there is no queue "nope"'),
+            ("theme purple", "use one of dark, light"),
+            ("pause queue nope", 'no queue matches "nope"'),
             ("context prod", "the configuration file has none"),
-            ("mark", "mark works in the tasks' pane (2)"),
-            ("seek 10", "steers a recording"),
+            ("mark", "mark works in the tasks pane (2)"),
+            ("seek 10", "controls a recording"),
         ):
             await typed(stage, line)
             assert says in stage.text(), line
@@ -125,14 +125,14 @@ async def test_9_a_saved_view_is_shown_by_its_name_and_means_every_queue(
         await typed(stage, "view bills")
         assert stage.asked("watch")[-1]["window"]["filter"] == {"job": BILLING, "status": ["failed"]}
         await typed(stage, "view his")
-        assert 'there is no view "his": it is one of mine, bills' in stage.text()
+        assert 'unknown view "his": use one of mine, bills' in stage.text()
 
 
 async def test_9_without_views_the_key_says_where_they_are_written(server: MockServer, clock: FrozenClock) -> None:
     async with staged(server, clock) as stage:
         await stage.press("V")
 
-        assert "no views: the configuration file names them" in stage.text()
+        assert "no views: add them to the configuration file" in stage.text()
 
 
 async def test_what_is_typed_faster_than_it_is_drawn_goes_into_the_line_that_its_first_key_opens(

@@ -193,7 +193,7 @@ async def test_a_task_that_is_gone_is_said_to_be(server: MockServer, clock: Froz
         server.tasks = {other: row for other, row in server.tasks.items() if other != key}
         await stage.press("enter")
 
-        assert "There is no such task" in stage.text()
+        assert "No such task" in stage.text()
         assert "Press esc to go back." in stage.text()
 
 

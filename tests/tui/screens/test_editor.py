@@ -88,12 +88,12 @@ async def test_what_a_submit_says_is_edited_and_taken_away_and_given_back(
 
     async with staged(server, clock) as stage:
         await stage.press("2", "e")
-        await stage.until(lambda: "max_retries: may not be null" in stage.text())
+        await stage.until(lambda: "max_retries: must not be null" in stage.text())
         await stage.press("e")
         await stage.until(lambda: "changed timeout, retry_base, scopes" in stage.text())
         edit = stage.asked("edit")[-1]
         await stage.press("u")
-        await stage.until(lambda: "undone: edited back" in stage.text())
+        await stage.until(lambda: "undone: reverted the edit" in stage.text())
 
     assert (edit["timeout"], edit["retry_base"], edit["scopes"]) == (None, 1, [])
     assert (row["timeout"], row["retry_base"], row["scopes"]) == (30.0, 5.0, ["queue:read:lab"])
@@ -114,7 +114,7 @@ async def test_6_an_edit_changes_a_waiting_task_and_is_undone(
         edit = stage.asked("edit")[-1]
         assert edit == {"op": "edit", "id": row["id"], "if_version": 1, "payload": {"angle": 7}, "priority": 5}
         await stage.press("u")
-        await stage.until(lambda: "undone: edited back" in stage.text())
+        await stage.until(lambda: "undone: reverted the edit" in stage.text())
         assert stage.asked("edit")[-1]["if_version"] == 2
     assert (row["payload"], row["priority"]) == (before["payload"], 0)
 
@@ -131,10 +131,10 @@ async def test_what_cannot_be_taken_is_said_and_can_be_edited_again_with_nothing
         await stage.press("2", "e")
         await stage.until(lambda: "line 29, column 14: expecting value" in stage.text())
         await stage.press("e")
-        await stage.until(lambda: "there is no 'wieght'" in stage.text())
+        await stage.until(lambda: "unknown field 'wieght'" in stage.text())
         assert '"priority": }' in turns.seen(1)
         await stage.press("escape")
-        assert "brings back what you wrote" in stage.text()
+        assert "to get your text back" in stage.text()
         assert stage.asked("edit") == []
 
         await stage.press("e")
@@ -152,7 +152,7 @@ async def test_what_the_server_refuses_can_be_edited_again(
 
     async with staged(server, clock) as stage:
         await stage.press("2", "e")
-        await stage.until(lambda: "The server did not take it" in stage.text())
+        await stage.until(lambda: "The server did not accept it" in stage.text())
         del server.refuses["edit"]
         await stage.press("e")
         await stage.until(lambda: "changed payload" in stage.text())
@@ -169,10 +169,10 @@ async def test_7_of_an_edit_whose_answer_was_lost_it_is_not_said_that_the_server
 
     async with staged(server, clock) as stage:
         await stage.press("2", "e")
-        await stage.until(lambda: "It is not known whether the server took it" in stage.text())
-        assert "save was sent, and the connection broke" in stage.text()
+        await stage.until(lambda: "It is unknown whether the server accepted it" in stage.text())
+        assert "save was sent, but the connection broke" in stage.text()
         await stage.press("escape")
-        assert "perhaps saved; e on" in stage.text()
+        assert "possibly saved; press e on" in stage.text()
 
         server.open()
         await stage.press("e")
@@ -188,7 +188,7 @@ async def test_6_an_edit_that_came_too_late_goes_on_with_what_others_have_change
 
     async with staged(server, clock) as stage:
         await stage.press("2", "e")
-        await stage.until(lambda: "The server did not take it" in stage.text())
+        await stage.until(lambda: "The server did not accept it" in stage.text())
         row |= {"priority": 9, "version": 2}
         del server.refuses["edit"]
         await stage.press("e")
@@ -208,7 +208,7 @@ async def test_of_a_task_that_is_over_a_changed_copy_is_submitted_and_undone(
         await stage.press("2", "e")
         await stage.until(lambda: "submitted" in stage.text())
 
-        assert "It is failed and stays so" in turns.seen()
+        assert "It is failed and won't change" in turns.seen()
         (copy,) = stage.asked("submit")[-1]["tasks"]
         assert copy == {
             "id": copy["id"],
@@ -233,7 +233,7 @@ async def test_7_a_copy_that_is_submitted_again_as_it_was_written_is_the_same_ta
     async with staged(server, clock) as stage:
         server.refuses["submit"] = "store-unavailable"
         await stage.press("2", "e")
-        await stage.until(lambda: "The server did not take it" in stage.text())
+        await stage.until(lambda: "The server did not accept it" in stage.text())
         server.refuses.clear()
         await stage.press("e")
         await stage.until(lambda: "submitted" in stage.text())
@@ -258,9 +258,9 @@ async def test_what_runs_is_not_edited_and_several_tasks_neither(
 ) -> None:
     async with staged(server, clock) as stage:
         await stage.press("2", "e")
-        await stage.until(lambda: "can't edit what is running" in stage.text())
+        await stage.until(lambda: "can't edit a running task" in stage.text())
         await stage.press("space", "space", "e")
-        assert "2 tasks are marked: this takes one" in stage.text()
+        assert "2 tasks are marked: this works on a single task" in stage.text()
 
     assert turns.count() == 0
 
@@ -274,7 +274,7 @@ async def test_an_editor_that_fails_changes_nothing_and_says_so(
 
     async with staged(server, clock) as stage:
         await stage.press("2", "e")
-        await stage.until(lambda: "ended with 3: nothing was taken over" in stage.text())
+        await stage.until(lambda: "exited with code 3: nothing was changed" in stage.text())
 
     assert stage.asked("edit") == []
 
@@ -304,7 +304,7 @@ async def test_without_a_terminal_to_lend_it_says_so(
 
     async with staged(server, clock) as stage:
         await stage.press("2", "v")
-        await stage.until(lambda: "this terminal can't be lent to another program" in stage.text())
+        await stage.until(lambda: "this terminal can't run another program" in stage.text())
 
 
 # Reading.

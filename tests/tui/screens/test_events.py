@@ -58,7 +58,7 @@ async def test_the_cursor_follows_the_newest_until_it_is_moved(server: MockServe
             happen(server, number)
             await stage.settle()
         assert uuid(5)[-8:] in stage.highlighted()
-        assert "stays with the row" in stage.text()
+        assert "stays on the row" in stage.text()
 
         await stage.press("F")
         assert uuid(19)[-8:] in stage.highlighted()
@@ -74,7 +74,7 @@ async def test_a_frozen_list_stands_still_and_counts_what_came(server: MockServe
         await stage.settle()
         await stage.pass_time(1)
         assert uuid(8)[-8:] not in stage.text()
-        assert "frozen, 7 came since" in stage.text()
+        assert "frozen, 7 new since" in stage.text()
 
         await stage.press("z")
         assert uuid(8)[-8:] in stage.text()
@@ -149,7 +149,7 @@ async def test_7_a_server_that_keeps_nothing_from_before_is_no_gap(server: MockS
         await stage.press("6")
 
         assert "reloaded" not in stage.text()
-        assert "Nothing has happened since you came" in stage.text()
+        assert "Nothing has happened since you opened" in stage.text()
         assert "$ treadle demo" in stage.text()
 
 

@@ -74,7 +74,7 @@ async def test_a_file_that_is_there_is_overwritten_only_after_a_yes(
         for answer, left in (("escape", "precious"), ("y", None)):
             await stage.press("2", "space", "x")
             await write_to(stage, path)
-            await stage.until(lambda: "There is such a file" in stage.text())
+            await stage.until(lambda: "This file already exists" in stage.text())
             assert "/some.json" in stage.text(), "the end of a long path"
             await stage.press(answer)
             words = "wrote" if answer == "y" else "nothing was written"
@@ -91,7 +91,7 @@ async def test_a_place_that_cannot_be_written_is_said(server: MockServer, clock:
         await stage.until(lambda: "No such file or directory" in stage.text())
         await stage.press("2", "x")
         await write_to(stage, tmp_path)
-        await stage.until(lambda: "no file stands there, and what does is not overwritten" in stage.text())
+        await stage.until(lambda: "this is not a regular file and won't be overwritten" in stage.text())
 
 
 async def test_tab_completes_a_path(
@@ -147,4 +147,4 @@ async def test_an_empty_list_is_not_written(clock: FrozenClock) -> None:
     async with staged(MockServer(clock), clock) as stage:
         await stage.press("3", "x")
 
-        assert "there are no workers here to write" in stage.text()
+        assert "there are no workers to export" in stage.text()

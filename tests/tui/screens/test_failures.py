@@ -54,7 +54,7 @@ async def test_5_all_of_a_group_is_retried_resolved_or_cancelled(failing: MockSe
         assert stage.asked("freeze")[-1]["filter"] == {"failure": CELL, "status": ["failed"]}
         assert "resumed 3 tasks" in stage.text()
         await stage.press("S")
-        assert "nothing of it is left to resolve" in stage.text()
+        assert "no tasks left to resolve" in stage.text()
         await stage.press("c")
         assert acted(stage)[1] == ("cancel", 5)
 
@@ -63,7 +63,7 @@ async def test_5_what_is_settled_by_hand_is_asked_for_first(failing: MockServer,
     async with staged(failing, clock) as stage:
         await stage.press("7", "S")
         assert "Resolve 3 tasks?" in stage.text()
-        assert "They count as completed by hand; that is not taken back." in stage.text()
+        assert "They will count as completed by hand; this can't be undone." in stage.text()
         assert acted(stage) == []
         await stage.press("y")
         assert acted(stage) == [("resolve", 3)]

@@ -127,7 +127,7 @@ async def test_f2_a_read_only_dashboard_shows_a_flow_and_acts_on_nothing(
     async with staged(server, clock, read_only=True) as stage:
         await typed(stage, f"flow {FLOW}")
         assert "movie" in stage.text()
-        assert "verbs" not in stage.text()
+        assert "keys act" not in stage.text()
         await stage.press("c", "p", "r", "f")
         assert not stage.asked("actions")
         assert not stage.asked("freeze")
@@ -138,14 +138,14 @@ async def test_f2_a_flow_is_shown_by_its_id_and_one_that_is_not_there_is_told(
 ) -> None:
     async with staged(server, clock) as stage:
         await typed(stage, "flow x")
-        assert "is no flow's id" in stage.text()
+        assert "invalid flow id" in stage.text()
         await stage.press("escape")
         await typed(stage, f"flow {FLOW}")
         assert "there is no flow" in stage.text()
         await stage.pass_time(1)
         assert len(stage.asked("get_flow")) == 1
         await stage.press("escape", "2", "enter", "T")
-        assert "this task is of no flow" in stage.text()
+        assert "this task belongs to no flow" in stage.text()
 
 
 async def test_f2_a_flow_is_shown_by_a_part_of_its_id_as_a_task_is(server: MockServer, clock: FrozenClock) -> None:
@@ -169,7 +169,7 @@ async def test_f2_a_flow_that_is_no_longer_there_is_shown_as_it_was_and_asked_fo
         change(stage, running, "failed")
         await stage.pass_time(20)
 
-    assert "this flow is gone: pruned, or another database" in stage.text()
+    assert "this flow is gone: it was pruned, or the server has another database" in stage.text()
     assert stage.line_of("● running") == before
     assert stage.app.screen.has_class("-stale")
     assert len(stage.asked("get_flow")) == asked
@@ -191,11 +191,11 @@ async def test_f2_a_server_that_tells_of_no_flow_just_now_is_asked_a_while_later
         change(stage, running, "failed")
         await stage.pass_time(1)
     assert len(stage.asked("get_flow")) == 2
-    assert "not read anew: Store unavailable" in stage.text()
+    assert "not refreshed: Store unavailable" in stage.text()
 
     del stage.server.refuses["get_flow"]
     await stage.pass_time(5)
-    assert "not read anew" not in stage.text()
+    assert "not refreshed" not in stage.text()
     assert "2 failed" in stage.line_of("movie")
 
 
@@ -234,4 +234,4 @@ async def test_f2_keys_that_come_before_the_task_does_act_on_what_the_list_had_o
             await stage.press("enter", "T")
 
         assert "movie" in stage.text()
-        assert "of no flow" not in stage.text()
+        assert "belongs to no flow" not in stage.text()

@@ -16,7 +16,7 @@ async def test_nothing_of_it_is_cut_off_however_narrow_the_screen_is(server: Moc
         assert [action.name for action in ACTIONS if action.help not in words] == []
         # What goes on in the next line stands beneath its beginning.
         lines = inside(stage)
-        begun = next(place for place, line in enumerate(lines) if "Open what is highlighted" in line)
+        begun = next(place for place, line in enumerate(lines) if "Open the highlighted row" in line)
         assert lines[begun].index("Open") == len(lines[begun + 1]) - len(lines[begun + 1].lstrip())
 
 
@@ -28,7 +28,7 @@ async def test_every_key_of_an_action_is_named(server: MockServer, clock: Frozen
         assert "down down Go one row down. Also j." in lines
         assert "pgdn page down Go one page down. Also ^d." in lines
         assert "G bottom Go to the last row. Also end." in lines
-        assert "q quit Leave the dashboard; tasks and workers go on. Also ^q." in lines
+        assert "q quit Quit the dashboard; tasks and workers carry on. Also ^q." in lines
 
 
 async def test_it_opens_with_the_keys_of_where_one_is(server: MockServer, clock: FrozenClock) -> None:

@@ -119,7 +119,7 @@ async def test_no_limit_says_what_to_type_next_and_an_old_server_that_it_has_non
         await stage.press("1")
         server.refuses["watch"] = "validation-error"
         await stage.press("8")
-        assert "The server shows no limits" in stage.text()
+        assert "The server does not show the limits" in stage.text()
 
 
 async def test_on_a_terminal_of_ascii_every_column_is_ascii(server: MockServer, clock: FrozenClock) -> None:

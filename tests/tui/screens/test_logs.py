@@ -100,7 +100,7 @@ async def test_a_text_is_searched_and_esc_leaves_the_search_then_the_screen(
         assert "opened camera" not in stage.text()
         assert "1 of 4 lines" in stage.text()
         await stage.press("slash", *"x" * 5, "enter")
-        assert "No line has xxxxx in it" in stage.text()
+        assert "No line contains xxxxx" in stage.text()
         await stage.press("escape")
         assert "opened camera" in stage.text()
         await stage.press("escape")
@@ -165,6 +165,6 @@ async def test_a_server_that_refuses_is_said_to(logging: MockServer, clock: Froz
     async with staged(logging, clock) as stage:
         logging.refuses["watch"] = "forbidden"
         await stage.press("2", "l")
-        await stage.until(lambda: "The server shows no logs" in stage.text())
+        await stage.until(lambda: "The server does not show the logs" in stage.text())
 
         assert "as the test wants it" in stage.text()

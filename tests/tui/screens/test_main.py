@@ -261,7 +261,7 @@ async def test_the_highlight_follows_the_first_row_and_verbs_wait_for_it_to_stan
         assert newest[-8:] in stage.highlighted()
         await stage.press("p")
         assert stage.asked("actions") == []
-        assert "press F to stay with this task" in stage.text()
+        assert "press F to stay on this task" in stage.text()
 
         await stage.press("F")
         in_front(server, 30_001)

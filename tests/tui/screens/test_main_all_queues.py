@@ -53,7 +53,7 @@ async def test_9_no_queue_is_paused_by_it_and_it_is_no_queue_in_a_file(server: M
         await stage.press("g", "p")
 
         assert stage.asked("job") == []
-        assert "queues are paused and resumed one by one" in stage.text()
+        assert "queues are paused and resumed one at a time" in stage.text()
         exported = stage.app._main.exported()
         assert len(exported.rows or ()) == len(stage.app.model.queue_rows())
         await stage.press("y")

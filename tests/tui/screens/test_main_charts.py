@@ -34,7 +34,7 @@ async def test_a_key_and_a_command_draw_the_charts_over_another_time(server: Moc
         await typed(stage, "span hour")
         assert "LAST HOUR" in stage.text()
         await typed(stage, "span week")
-        assert 'there is no "week"' in stage.text()
+        assert 'unknown span "week"' in stage.text()
 
 
 async def test_what_was_before_the_server_measured_anything_is_blank_and_since_when_is_said(

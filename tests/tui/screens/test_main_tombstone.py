@@ -79,7 +79,7 @@ async def test_7_a_task_that_is_no_more_is_shown_as_what_it_was(server: MockServ
         server.open()
         await stage.settle()
 
-        assert "This task is gone: it was pruned, or the database is another one." in stage.text()
+        assert "This task is gone: it was pruned, or the server has another database." in stage.text()
         assert stage.app.screen.has_class("-stale")
         await stage.press("escape")
         assert not stage.app.screen.has_class("-stale")
@@ -96,7 +96,7 @@ async def test_7_no_task_is_asked_for_where_the_queue_is_no_more(server: MockSer
         server.push_topic("jobs")
         await stage.settle()
 
-        assert "This queue is gone, and its tasks with it. Press 1 for the queues." in stage.text()
+        assert "This queue and its tasks are gone. Press 1 for the queues." in stage.text()
         assert "treadle submit" not in stage.text()
 
 
@@ -106,5 +106,5 @@ async def test_where_no_queue_has_a_task_one_of_them_is_named(server: MockServer
         await stage.press("1", "g")
         assert "all queues" in stage.highlighted()
 
-        assert "No queue has a task. Put one in:" in stage.text()
+        assert "No queue has any tasks. Submit one:" in stage.text()
         assert f"treadle submit {min(job['full_name'] for job in server.jobs.values())} " in stage.text()

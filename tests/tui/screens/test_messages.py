@@ -67,14 +67,14 @@ async def test_a_command_sends_at_once(stage: Stage) -> None:
 
 async def test_what_is_no_json_stays_with_what_is_wrong_and_nothing_is_sent(stage: Stage) -> None:
     await stage.press("m", *"{ann}", "enter")
-    assert "the data is no JSON" in stage.text()
+    assert "the data is not valid JSON" in stage.text()
     assert "{ann}" in stage.text()
 
     await stage.press("backspace")
-    assert "the data is no JSON" not in stage.text()
+    assert "the data is not valid JSON" not in stage.text()
     await stage.press("escape")
     await typed(stage, "send approved {ann}")
-    assert "the data is no JSON" in stage.text()
+    assert "the data is not valid JSON" in stage.text()
     assert stage.asked("send") == []
 
 
@@ -106,9 +106,9 @@ async def test_an_ended_task_takes_none(stage: Stage) -> None:
     row["status"] = "completed"
 
     await stage.press("m")
-    assert "can't send to what is completed" in stage.text()
+    assert "can't send to a completed task" in stage.text()
     await typed(stage, "send approved 1")
-    assert "can't send to what is completed" in stage.text()
+    assert "can't send to a completed task" in stage.text()
     assert stage.asked("send") == []
 
 

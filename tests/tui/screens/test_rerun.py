@@ -20,13 +20,13 @@ async def stage(server: MockServer, clock: FrozenClock) -> AsyncIterator[Stage]:
 
 async def test_the_steps_that_it_keeps_are_named_and_completed(stage: Stage) -> None:
     await stage.press("a")
-    assert "it keeps plan, charge" in stage.text()
+    assert "it has kept plan, charge" in stage.text()
     await stage.press(*"ch", "right", "enter")
 
     [sent] = stage.asked("action")
     key = next(iter(stage.server.tasks))
     assert (sent["id"], sent["action"], sent["from_step"]) == (key, "rerun", "charge")
-    assert f"{key[-8:]} runs again from charge" in stage.text()
+    assert f"rerun {key[-8:]} from charge" in stage.text()
 
 
 async def test_nothing_written_means_the_start_for_a_failed_one_too(stage: Stage) -> None:
@@ -35,7 +35,7 @@ async def test_nothing_written_means_the_start_for_a_failed_one_too(stage: Stage
 
     [sent] = stage.asked("action")
     assert "from_step" not in sent
-    assert "runs again from its start" in stage.text()
+    assert " from its start" in stage.text()
 
 
 async def test_steps_that_are_not_among_those_that_are_shown_are_counted_too(stage: Stage) -> None:
@@ -44,7 +44,7 @@ async def test_steps_that_are_not_among_those_that_are_shown_are_counted_too(sta
     await stage.settle()
 
     await stage.press("a")
-    assert "it keeps 2,000 more, and plan, charge" in stage.text()
+    assert "it has kept 2,000 more, and plan, charge" in stage.text()
 
 
 async def test_a_command_runs_it_again_at_once(stage: Stage) -> None:
@@ -56,7 +56,7 @@ async def test_a_command_runs_it_again_at_once(stage: Stage) -> None:
 
 async def test_a_command_with_nothing_behind_it_asks(stage: Stage) -> None:
     await typed(stage, "rerun")
-    assert "it keeps plan, charge" in stage.text()
+    assert "it has kept plan, charge" in stage.text()
     await stage.press("escape")
     assert stage.asked("action") == []
 
@@ -65,24 +65,24 @@ async def test_a_step_that_it_does_not_keep_is_told_and_nothing_is_changed(stage
     await stage.press("a", *"ship", "enter")
 
     assert "could not rerun: " in stage.text()
-    assert "the task keeps no step 'ship'" in stage.text()
+    assert "the task has no step 'ship'" in stage.text()
     assert next(iter(stage.server.tasks.values()))["status"] == "failed"
 
 
 async def test_a_name_whose_quotes_do_not_close_stays_with_what_is_wrong(stage: Stage) -> None:
     await stage.press("a", *'"plan', "enter")
-    assert "the name is no JSON" in stage.text()
+    assert "the name is not valid JSON" in stage.text()
     await stage.press("backspace")
-    assert "the name is no JSON" not in stage.text()
+    assert "the name is not valid JSON" not in stage.text()
     await stage.press("escape")
     await typed(stage, 'rerun "plan')
-    assert "the name is no JSON" in stage.text()
+    assert "the name is not valid JSON" in stage.text()
     assert stage.asked("action") == []
 
 
 async def test_a_name_of_nothing_is_no_step_and_not_the_start(stage: Stage) -> None:
     await stage.press("a", *'""', "enter")
-    assert "a step has a name: leave all of it out for the start" in stage.text()
+    assert "the step needs a name: leave the line empty for the start" in stage.text()
     assert stage.asked("action") == []
 
 
@@ -109,9 +109,9 @@ async def test_one_that_has_not_ended_is_not_run_again(stage: Stage) -> None:
     await stage.settle()
 
     await stage.press("a")
-    assert "can't rerun what is running" in stage.text()
+    assert "can't rerun a running task" in stage.text()
     await typed(stage, "rerun plan")
-    assert "can't rerun what is running" in stage.text()
+    assert "can't rerun a running task" in stage.text()
     assert stage.asked("action") == []
 
 

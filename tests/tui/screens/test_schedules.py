@@ -71,7 +71,7 @@ async def test_6_pause_resume_and_run_now_and_a_pause_is_taken_back(ticking: Moc
         await stage.press("u")
         await stage.until(lambda: "undone: resumed rdf" in stage.text())
         await stage.press("n")
-        await stage.until(lambda: "put in a task of rdf" in stage.text())
+        await stage.until(lambda: "submitted a task of rdf" in stage.text())
         await stage.press("r")
         await stage.until(lambda: "rdf was not paused" in stage.text())
 
@@ -110,7 +110,7 @@ async def test_a_late_schedule_wants_a_look_and_enter_goes_there(server: MockSer
         await stage.press("exclamation_mark")
 
         lines = [" ".join(line.split()) for line in stage.lines() if " schedule " in line]
-        assert "✗ bad schedule stuck due 2m10 ago, nothing was made" in lines[0]
+        assert "✗ bad schedule stuck due 2m10 ago, no task was submitted" in lines[0]
         assert "! look schedule held due 1m30 ago, its last task is paused" in lines[1]
         assert len(lines) == 2
         while "schedule" not in stage.highlighted():
@@ -152,7 +152,7 @@ async def test_a_real_server_shows_a_schedule_and_runs_it_now_e10() -> None:
         await seen(pilot, lambda shown: "room_42:nightly" in shown and "0 3 * * *" in shown)
 
         await pilot.press("n")
-        await seen(pilot, lambda shown: "put in a task of nightly" in shown and "○ pending" in shown)
+        await seen(pilot, lambda shown: "submitted a task of nightly" in shown and "○ pending" in shown)
         await pilot.press("p")
         await seen(pilot, lambda shown: "‖ paused" in shown)
         found: httpx.Response = await http.get("/v1/rooms/room_42/schedules/nightly")

@@ -46,7 +46,7 @@ async def test_6_more_than_can_be_named_at_once_are_marked_in_part_and_that_is_s
     async with staged(server, clock) as stage:
         await stage.press("2", "asterisk")
         assert "300 marked" in stage.text()
-        assert "marked the first 300: no more are marked at once" in stage.text()
+        assert "marked only the first 300: the most that can be marked at once" in stage.text()
 
 
 async def test_6_of_more_failed_tasks_than_are_changed_at_once_the_question_says_that_there_are_more(
@@ -83,11 +83,11 @@ async def test_6_each_task_of_an_action_is_looked_through(server: MockServer, cl
         server.tasks[gone]["version"] += 1
         del server.tasks[gone]
         await stage.press("y")
-        assert "cancelled 1 task, not 1: it was changed since" in stage.text()
+        assert "cancelled 1 task, skipped 1: it has changed since" in stage.text()
         await stage.press("R")
 
-        assert "What was done  1 task, not 1" in stage.text()
-        assert "it was changed since" in next(line for line in stage.lines() if gone in line)
+        assert "What was done  1 task, 1 skipped" in stage.text()
+        assert "it has changed since" in next(line for line in stage.lines() if gone in line)
         assert "cancelled; it was running" in next(line for line in stage.lines() if uuid(1) in line)
         await stage.press("escape")
         assert "What was done" not in stage.text()
@@ -106,7 +106,7 @@ async def test_6_why_a_task_was_left_alone_is_told_whole_on_a_narrow_screen(
 
         at = next(place for place, line in enumerate(stage.lines()) if gone in line)
         told = " ".join(line.strip("│ ") for line in stage.lines()[at : at + 2])
-        assert "it was changed since" in told
+        assert "it has changed since" in told
 
 
 async def test_6_an_undo_that_the_server_did_not_take_can_be_tried_again(
@@ -146,7 +146,7 @@ async def test_7_of_a_verb_whose_answer_was_lost_it_is_not_said_that_it_could_no
             await stage.press("2", "space", "space", "p")
             server.drop()
 
-        assert "pause was sent, and the connection broke before the answer came" in stage.text()
+        assert "pause was sent, but the connection broke before the answer came" in stage.text()
 
 
 async def test_6_an_undo_says_how_many_and_which_it_could_not_bring_back(
@@ -160,9 +160,9 @@ async def test_6_an_undo_says_how_many_and_which_it_could_not_bring_back(
         server.tasks[key]["version"] += 2
         await stage.press("u")
 
-        assert f"undone: resumed 2 of 3 tasks, not {key[-8:]}: it was changed since" in stage.text()
+        assert f"undone: resumed 2 of 3 tasks, but not {key[-8:]}: it has changed since" in stage.text()
         await stage.press("R")
-        assert "it was changed since" in next(line for line in stage.lines() if key in line)
+        assert "it has changed since" in next(line for line in stage.lines() if key in line)
 
 
 async def test_6_what_another_paused_is_not_resumed_by_an_undo_of_ones_own_pause(
@@ -172,7 +172,7 @@ async def test_6_what_another_paused_is_not_resumed_by_an_undo_of_ones_own_pause
     job["paused"] = True
     async with staged(server, clock) as stage:
         await typed(stage, f"pause queue {job['full_name']}")
-        assert f"{job['full_name']} was paused already" in stage.text()
+        assert f"{job['full_name']} was already paused" in stage.text()
         await stage.press("u")
 
         assert "nothing to undo" in stage.text()

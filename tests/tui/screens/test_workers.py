@@ -63,7 +63,7 @@ async def test_only_a_lost_worker_is_removed(server: MockServer, clock: FrozenCl
         await stage.press("3")
         assert "old-1" in stage.highlighted()
         await stage.press("down", "D")
-        assert "only a lost worker is removed" in stage.text()
+        assert "only a lost worker can be removed" in stage.text()
         await stage.press("up", "D")
 
         assert len(stage.asked("remove_worker")) == 1
@@ -75,13 +75,13 @@ async def test_a_worker_that_takes_tasks_is_asked_to_drain_once(server: MockServ
         await stage.press("3")
         assert "old-1" in stage.highlighted()
         await stage.press("Z")
-        assert "old-1 is lost: only a worker that takes tasks can drain" in stage.text()
+        assert "can't drain old-1: it is lost" in stage.text()
         while "web-0" not in stage.highlighted():
             await stage.press("down")
         assert "Z drain" in stage.text()
         await stage.press("Z")
 
-        assert "web-0 drains: it takes no more, and ends with what it runs" in stage.text()
+        assert "web-0 is draining: it takes no more tasks, finishes what it runs, and ends" in stage.text()
         assert "◐ draining" in row_of(stage.text(), "web-0")
         assert "Z drain" not in stage.text()
         await stage.press("Z")

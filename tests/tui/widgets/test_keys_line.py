@@ -17,19 +17,19 @@ from tests.tui.stage import Stage, lose_highlighted, staged
 
 DIALOGS = {
     "Confirm": (("2", "space", "space", "c"), ["y yes", "n esc no"]),
-    "Confirm, of many": (("2", "asterisk", "c"), ["type 828 to go on", "enter go on", "esc leave"]),
+    "Confirm, of many": (("2", "asterisk", "c"), ["type 828 to confirm", "enter confirm", "esc leave"]),
     "Question": (("2", "x", "ctrl+u", *"/etc/passwd", "enter"), ["y overwrite it", "esc leave"]),
     "PathPrompt": (("2", "x"), ["enter write", "tab complete", "esc leave"]),
     "PathPrompt, completed": (("2", "x", "ctrl+u", *"/", "tab"), ["enter write", "tab complete", "esc leave"]),
     "MessagePrompt": (("2", "enter", "m"), ["enter send", "tab next", "right complete", "esc leave"]),
     "StepPrompt": (
         ("2", "slash", *"status:failed", "enter", "enter", "a"),
-        ["enter run it", "right complete", "esc leave"],
+        ["enter rerun", "right complete", "esc leave"],
     ),
     "Outcomes": (("2", "space", "space", "p", "R"), ["esc enter close"]),
     "Help": (("question_mark",), ["/ find", "esc close"]),
     "Help, searched": (("question_mark", "slash", "q", "enter"), ["n next", "N last", "esc leave the search"]),
-    "CommandLine": (("colon",), ["enter do it", "tab complete", "up down earlier", "esc leave"]),
+    "CommandLine": (("colon",), ["enter run", "tab complete", "up down history", "esc leave"]),
 }
 LINES = {
     "the filter": (("slash",), ["enter filter", "tab complete", "esc leave"]),

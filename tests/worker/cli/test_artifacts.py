@@ -87,4 +87,4 @@ def test_a_directory_that_may_not_be_made_is_told_in_a_sentence(shop: Shop, comm
 
     told = command.refused("artifacts", task_id, "--download", str(within))
 
-    assert told == f"Error: {within} can't be written (Not a directory): look at its permissions and disk\n"
+    assert told == f"Error: {within} can't be written (Not a directory): check its permissions and disk\n"

@@ -77,11 +77,11 @@ def test_ctrl_c_tells_which_task_goes_on_that_was_waited_for(
             task_id, code, out, err = _interrupted(http, environment, *more)
             assert (code, out) == (130, "")
 
-    assert err == f"task {task_id} had not ended; it is left as it is\n"
+    assert err == f"task {task_id} has not ended yet; it was left as it is\n"
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [("treadle.standard_files", "open_what_is_closed"), ("treadle.variables", "untold")]
+    ("module", "name"), [("treadle.standard_files", "open_closed_streams"), ("treadle.variables", "untold")]
 )
 def test_a_command_that_is_interrupted_while_it_is_loaded_says_nothing(
     environment: dict[str, str], module: str, name: str
@@ -105,15 +105,15 @@ def test_a_command_that_is_interrupted_while_it_is_loaded_says_nothing(
         (["task", "0199aaaa-0000-7000-8000-000000000000"], {}, 1, "Task not found"),
         (["worker", "no.such.module"], {}, 2, "no module"),
         (["worker", "json"], {}, 2, "has no task"),
-        (["jobs"], {"TREADLE_URL": "nowhere"}, 2, "'nowhere' is no server's address"),
+        (["jobs"], {"TREADLE_URL": "nowhere"}, 2, "'nowhere' is not a server's address"),
         (
             ["jobs"],
             {"TREADLE_URL": "http://me:secret@127.0.0.1:1"},
             2,
-            "has no user and no password: set TREADLE_TOKEN",
+            "can't contain a user or password: set TREADLE_TOKEN",
         ),
-        (["jobs"], {"TREADLE_TOKEN": "töken"}, 2, "TREADLE_TOKEN is no token"),
-        (["jobs"], {"TREADLE_TOKEN": "one\ntwo"}, 2, "TREADLE_TOKEN is no token"),
+        (["jobs"], {"TREADLE_TOKEN": "töken"}, 2, "TREADLE_TOKEN is not a token"),
+        (["jobs"], {"TREADLE_TOKEN": "one\ntwo"}, 2, "TREADLE_TOKEN is not a token"),
     ],
 )
 def test_a_process_that_ends_badly_says_why_in_a_sentence(
@@ -209,11 +209,15 @@ def test_the_doctor_finds_everything_well_or_says_what_is_not(
             2,
             "give either --delay or --at, not both",
         ),
-        (["submit", "@global:tasks:hello", "--timeout", "1"], 2, "only with --wait; a run's own is --run-timeout"),
+        (
+            ["submit", "@global:tasks:hello", "--timeout", "1"],
+            2,
+            "only allowed with --wait; a run's own timeout is --run-timeout",
+        ),
         (["tasks", "status:odd"], 2, "odd"),
         (["nothing"], 2, "No such command"),
         *(
-            (words, 1, "is empty: give the one")
+            (words, 1, "is empty: give one")
             for words in (
                 ["schedules", "show", ""],
                 ["schedules", "delete", "", ""],
@@ -224,7 +228,7 @@ def test_the_doctor_finds_everything_well_or_says_what_is_not(
         ),
         (["flows", "--room", ""], 1, "room: is empty"),
         *(
-            ([*words, ""], 2, f"'{words[-1]}': it is empty: give one, or leave it out")
+            ([*words, ""], 2, f"'{words[-1]}': must not be empty: give a value, or leave it out")
             for words in (
                 ["submit", "@global:tasks:hello", "--room"],
                 ["worker", "examples.hello", "--name"],
@@ -260,7 +264,7 @@ def test_mistakes_are_said_in_a_sentence(
     ],
 )
 def test_an_argument_that_is_no_utf_8_is_refused_and_said_to_be_none(command: Command, words: list[str]) -> None:
-    assert "is no UTF-8" in command.refused(*words, code=2)
+    assert "is not valid UTF-8" in command.refused(*words, code=2)
 
 
 def test_an_argument_is_utf_8_where_the_locale_has_only_ascii(environment: dict[str, str], worker: Any) -> None:

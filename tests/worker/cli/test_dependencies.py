@@ -66,16 +66,16 @@ def test_a_flow_is_begun_and_added_to_f2(command: Command, shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("words", "said", "code"),
     [
-        (["--depends-on", "page="], "is no NAME=ID: the id of a task is missing", 2),
-        (["--depends-on", "=0199"], "is no NAME=ID", 2),
-        (["--depends-on", "page=what"], "'what' is no task's id", 2),
-        (["--argument-from", "0199"], "is no KEY=ID", 2),
+        (["--depends-on", "page="], "is not of the form NAME=ID: the id of a task is missing", 2),
+        (["--depends-on", "=0199"], "is not of the form NAME=ID", 2),
+        (["--depends-on", "page=what"], "'what' is not a task's id", 2),
+        (["--argument-from", "0199"], "is not of the form KEY=ID", 2),
         (
             ["--depends-on", "n=0199", "--argument-from", "n=0199"],
-            "'n' stands in --depends-on and in --argument-from",
+            "'n' is given in both --depends-on and --argument-from",
             2,
         ),
-        (["--flow", "etl"], "'etl' is no flow's id", 2),
+        (["--flow", "etl"], "'etl' is not a flow's id", 2),
         (["--depends-on", "page=00000000"], "no task's id begins with 00000000", 1),
         (["--depends-on", new_task_id()], "there is no task", 1),
         (["--flow", "00000000"], "no flow's id begins with 00000000", 1),

@@ -34,7 +34,7 @@ def test_a_tag_may_be_any_json_and_is_found_and_shown_by_its_path(command: Comma
     assert command.said("task", task).count("region.name=eu, region.zones=1, region.zones=2, who=mia") == 1
     [found] = command.read("tasks", f"job:{shop.job}", "tag.region.name:eu")["items"]
     assert found["id"] == task
-    assert "is no JSON" in command.refused("edit", task, "--tag", "region:={", code=2)
+    assert "is not valid JSON" in command.refused("edit", task, "--tag", "region:={", code=2)
 
 
 def test_what_is_taken_away_is_named(command: Command, shop: Shop) -> None:
@@ -45,7 +45,7 @@ def test_what_is_taken_away_is_named(command: Command, shop: Shop) -> None:
     )
 
     assert (item["timeout"], item["target"], item["tags"], item["scopes"]) == (None, None, None, None)
-    assert "give what is to be changed" in command.refused("edit", task, code=2)
+    assert "nothing to change was given" in command.refused("edit", task, code=2)
     assert "not both" in command.refused("edit", task, "--pool", "a", "--clear", "pool", code=2)
 
 
@@ -56,5 +56,5 @@ def test_an_edit_that_is_refused_is_said_and_the_others_are_done(command: Comman
     result = command("edit", over, task, "--priority", "3")
 
     assert (result.exit_code, result.stdout) == (1, f"{task} pending\n")
-    assert "only a scheduled, blocked or pending one can be changed" in result.stderr
+    assert "only scheduled, blocked and pending tasks can be edited" in result.stderr
     assert "version 2, not 1" in command.refused("edit", task, "--weight", "2", "--if-version", "1")

@@ -120,7 +120,7 @@ def test_a_flow_is_meant_by_the_beginning_of_its_id_when_it_is_one_flows_alone(c
 
 def test_f2_a_flow_that_is_not_there_is_told(command: Command) -> None:
     assert "there is no flow" in command.refused("flow", new_task_id())
-    assert "is no flow's id" in command.refused("flow", "x", code=2)
+    assert "is not a flow's id" in command.refused("flow", "x", code=2)
     assert "there is no flow" in command.refused("flow", new_task_id(), "cancel")
 
 

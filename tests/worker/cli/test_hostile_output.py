@@ -106,7 +106,7 @@ def test_n4_a_defects_traceback_and_warnings_without_a_log_are_clean(
     monkeypatch.setattr("sys.excepthook", sys.excepthook)
 
     def speak() -> None:
-        unforeseen.clean_what_nobody_caught()
+        unforeseen.clean_uncaught_output()
         last.setStream(sys.stderr)
         last.handle(logging.makeLogRecord({"msg": LINES, "levelno": logging.WARNING}))
         sys.excepthook(ValueError, ValueError(LINES), None)

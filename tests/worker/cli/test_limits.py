@@ -84,9 +84,9 @@ def test_a_task_that_waits_for_a_rate_says_when_it_may_start(command: Command, s
     ("words", "message"),
     [
         ([], "give --concurrency, --rate or both"),
-        (["--concurrency", "1", "--burst", "2"], "--burst: only with --rate"),
-        (["--rate", "often"], "'often' is no COUNT/SECONDS, as 100/60"),
-        (["--rate", "5/"], "'5/' is no COUNT/SECONDS, as 100/60"),
+        (["--concurrency", "1", "--burst", "2"], "--burst: only allowed with --rate"),
+        (["--rate", "often"], "'often' is not COUNT/SECONDS, such as 100/60"),
+        (["--rate", "5/"], "'5/' is not COUNT/SECONDS, such as 100/60"),
     ],
 )
 def test_what_is_no_limit_is_said(command: Command, words: list[str], message: str) -> None:

@@ -34,7 +34,7 @@ def test_a_list_that_is_not_whole_says_so_and_that_more_can_be_shown_only_where_
     most = command.said("tasks", f"job:{shop.job}", "--limit", "500").splitlines()
 
     assert (len(some), some[-1]) == (52, "50 of 501; --limit shows more.")
-    assert (len(most), most[-1]) == (502, "500 of 501; a list has 500 at most.")
+    assert (len(most), most[-1]) == (502, "500 of 501; a list shows at most 500.")
 
 
 def test_that_there_are_no_tasks_of_a_job_that_there_is_not_is_told_of_the_job(command: Command, shop: Shop) -> None:

@@ -43,7 +43,7 @@ def test_a_start_that_fails_and_a_variable_that_nothing_reads_are_lines_of_a_log
     warned, failed = [json.loads(line) for line in text.splitlines()]
     assert ended == code
     assert (warned["level"], failed["level"]) == ("warning", "error")
-    assert warned["event"].startswith("the variable TREADLE_TOKNE is no setting of Treadle")
+    assert warned["event"].startswith("the variable TREADLE_TOKNE is not a Treadle setting")
     assert failed["event"].startswith(why)
 
 

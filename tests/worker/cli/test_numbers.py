@@ -28,7 +28,7 @@ NUMBERS = [*numbers_of(treadle, "treadle")]
 @pytest.mark.parametrize("param", NUMBERS)
 def test_a_number_of_the_command_line_is_finite(param: click.Parameter, given: str) -> None:
     """`treadle bench --minutes nan` began to measure, for ever."""
-    with pytest.raises(click.BadParameter, match=f"'{given}' is no (finite number|duration)|not in the range"):
+    with pytest.raises(click.BadParameter, match=f"'{given}' is not a (finite number|duration)|not in the range"):
         param.type_cast_value(click.Context(treadle), given)
 
 

@@ -100,7 +100,7 @@ def test_f6_what_is_refused_is_listed_tried_again_and_dropped(command: Command, 
     assert (row["id"], row["problem"]["status"]) == (first, 404)
 
     assert command.said(*at, "drop", second) == "1 row dropped\n"
-    assert command.said(*at, "retry", "--all") == "1 row to be tried again\n"
+    assert command.said(*at, "retry", "--all") == "1 row will be tried again\n"
     assert command.said(*at, "list").splitlines() == ["No rows are refused.", "1 waiting, 0 refused"]
     [waiting] = command.read(*at, "list", "--waiting")["rows"]
     assert (waiting["id"], waiting["problem"], waiting["refused_at"]) == (first, None, None)
@@ -134,16 +134,16 @@ def test_a_refused_row_is_meant_by_the_beginning_of_its_id(command: Command, sho
         shop.write(n, id=one, refused_at=datetime.now(UTC))
 
     assert "more than one refused row's id begins with 0a5e" in command.refused(*at, "drop", "0B5E", "0a5e")
-    assert "'x' is no refused row's id" in command.refused(*at, "drop", "0B5E", "x", code=2)
-    assert command.said(*at, "retry", "0B5E") == "1 row to be tried again\n"
+    assert "'x' is not a refused row's id" in command.refused(*at, "drop", "0B5E", "x", code=2)
+    assert command.said(*at, "retry", "0B5E") == "1 row will be tried again\n"
     assert [row["id"] for row in command.read(*at, "list")["rows"]] == ids
 
 
 def test_what_is_asked_wrongly_says_what_to_do(command: Command, shop: Database, tmp_path: Path) -> None:
     at = ("outbox", "--database", shop.url)
 
-    assert "give IDs or --all, one of them" in command.refused(*at, "drop", code=2)
-    assert "'x' is no refused row's id" in command.refused(*at, "retry", "x", code=2)
+    assert "give either IDs or --all" in command.refused(*at, "drop", code=2)
+    assert "'x' is not a refused row's id" in command.refused(*at, "retry", "x", code=2)
     assert "no refused row's id begins with 0a" in command.refused(*at, "retry", "0a")
     assert "no refused row has such an id" in command.refused(*at, "retry", new_task_id())
     assert "which database? Give --database URL" in command.refused("outbox", code=2)

@@ -23,11 +23,11 @@ def test_the_command_shows_what_would_go_asks_and_removes_e12(command: Command, 
     assert {"job": shop.job, "status": "cancelled", "tasks": 1} in removed["groups"]
     assert "Task not found" in command.refused("task", task)
     command.said("prune", "--older-than", "0s", "--yes")  # what other tests have left
-    assert command.said("prune", "--older-than", "0s", "--yes") == "Nothing is past its time.\n"
+    assert command.said("prune", "--older-than", "0s", "--yes") == "No task is past its retention.\n"
     command.said("cancel", shop.submit())
     assert "Remove 1 task?" in command.refused("prune", "--older-than", "0s")
     assert command.said("prune", "--older-than", "0s", "--yes").endswith("\n1 task removed.\n")
-    assert command.said("prune", "--older-than", "0s") == "Nothing is past its time.\n"
+    assert command.said("prune", "--older-than", "0s") == "No task is past its retention.\n"
     assert command.read("prune", "--older-than", "0s") == {"dry_run": False, "tasks": 0, "groups": [], "done": True}
 
 
@@ -45,8 +45,8 @@ def test_what_goes_is_listed_once_before_the_question_e12(command: Command, shop
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--older-than", "30"], "is no duration up to ten years: write 90s"),
-        (["--older-than", "d"], "is no duration"),
+        (["--older-than", "30"], "is not a duration of up to ten years: write 90s"),
+        (["--older-than", "d"], "is not a duration"),
         (["--status", "running"], "'running' is not one of"),
     ],
 )

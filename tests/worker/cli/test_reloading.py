@@ -140,14 +140,14 @@ async def test_a_change_of_code_lets_what_runs_end_and_is_what_runs_from_then_on
         assert await ran(client) == "second"
 
         site.put("def (")
-        look_until(lambda: "another one starts when code changes" in site.log.read_text())
+        look_until(lambda: "it restarts when code changes" in site.log.read_text())
         site.write("three")
         assert await ran(client) == "three"
 
         process.send_signal(signal.SIGTERM)
         assert process.wait(90) == 0
     log = site.log.read_text()
-    assert log.count("changing_tasks.py has changed: the worker ends what it runs, and starts anew") == 3
+    assert log.count("changing_tasks.py has changed: the worker finishes its running tasks and restarts") == 3
     assert ("SyntaxError" in log, await states(client)) == (True, {})
 
 
@@ -224,7 +224,7 @@ def test_without_what_watches_files_it_says_what_to_install(monkeypatch: pytest.
 def test_directories_alone_change_nothing_and_are_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(worker, ["changing_tasks", "--reload-dir", str(tmp_path)])
 
-    assert (done.exit_code, "--reload, which is not given" in done.output) == (2, True)
+    assert (done.exit_code, "--reload-dir: only with --reload" in done.output) == (2, True)
 
 
 def test_what_can_not_be_watched_is_told_alone_and_leaves_no_worker(

@@ -17,7 +17,7 @@ def test_who_sends_by_another_name_is_told_which_one_the_task_waits_for(command:
     unread = f"{task} aproved waits until the task's code receives it"
 
     said = command.said("send", task, "aproved", "1")
-    assert said == f"{unread}; the task waits for the message 'approved', which `treadle send` sends\n"
+    assert said == f"{unread}; the task waits for the message 'approved'; send it with `treadle send`\n"
 
     assert command.said("send", task, "approved", "1") == f"{task} approved received\n"
     assert command.said("send", task, "aproved", "2") == f"{unread}\n"

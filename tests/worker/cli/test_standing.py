@@ -11,7 +11,7 @@ def _desert(shop: Shop) -> None:
 def test_a_task_that_no_worker_can_take_says_so(command: Command, shop: Shop) -> None:
     """It was pending, and number 1 of its queue; `treadle submit --wait` waited without a word."""
     task = shop.submit()
-    said = f"waits for a worker, and none serves {shop.job}; `treadle worker MODULE` starts one"
+    said = f"waits for a worker, but none serves {shop.job}; `treadle worker MODULE` starts one"
     assert "\nnote " not in command.said("task", task)
     _desert(shop)
 
@@ -19,7 +19,7 @@ def test_a_task_that_no_worker_can_take_says_so(command: Command, shop: Shop) ->
     assert command.read("task", task)["note"] == said
     waited = command.refused("submit", shop.job, "--id", task, "--wait", "--timeout", "1").splitlines()
     assert waited[0] == f"task {task} {said}"
-    assert f"`treadle task {task}` says what it waits for" in waited[-1]
+    assert f"`treadle task {task}` shows what it is waiting for" in waited[-1]
 
 
 def test_a_task_in_a_paused_queue_says_what_lets_it_go_on(command: Command, shop: Shop) -> None:
@@ -27,7 +27,7 @@ def test_a_task_in_a_paused_queue_says_what_lets_it_go_on(command: Command, shop
     command.said("pause", "--queue", shop.job)
 
     [note] = [line for line in command.said("task", task).splitlines() if line.startswith("note ")]
-    assert note.endswith(f"it waits in a paused queue; `treadle resume --queue {shop.job}` lets it go on")
+    assert note.endswith(f"it waits in a paused queue; `treadle resume --queue {shop.job}` lets it continue")
     command.said("resume", "--queue", shop.job)
     assert "\nnote " not in command.said("task", task)
 
@@ -35,7 +35,7 @@ def test_a_task_in_a_paused_queue_says_what_lets_it_go_on(command: Command, shop
 def test_a_task_of_a_pool_that_no_worker_is_of_says_so(command: Command, shop: Shop) -> None:
     """Workers of other pools serve its queue: it was number 1 there, and nothing told why it stayed."""
     task = shop.submit(pool="gpu")
-    said = f"waits for a worker of its pool, and none serves {shop.job}; `treadle worker MODULE --pool gpu` starts one"
+    said = f"waits for a worker of its pool, but none serves {shop.job}; `treadle worker MODULE --pool gpu` starts one"
     assert command.read("task", task)["note"] == said
 
     shop.worker(pool="gpu")
@@ -47,7 +47,7 @@ def test_a_task_that_is_too_heavy_for_every_worker_says_so(command: Command, sho
     shop.worker(concurrency=4)
     light, heavy = shop.submit(weight=4), shop.submit(weight=5)
     assert command.read("task", light)["note"] is None
-    said = "waits for a worker that takes its weight of 5, and the largest takes 4"
+    said = "waits for a worker that can take its weight of 5, but the largest takes 4"
     starts = "`treadle worker MODULE --concurrency 5` starts one"
     assert command.read("task", heavy)["note"] == f"{said}; {starts}"
 

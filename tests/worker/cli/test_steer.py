@@ -91,7 +91,7 @@ def test_the_beginning_of_an_id_is_enough_when_it_is_one_tasks_alone(command: Co
     assert "more than one task's id begins with 1a2b3c4d" in command.refused("pause", "1a2b3c4d")
     assert "no task's id begins with 1a2b3c4d-1" in command.refused("pause", "1a2b3c4d-1")
     assert command.read("task", "1a2b3c4e")["task"]["id"] == other
-    assert "give more of it" in command.refused("task", "1a2b3c4d")
+    assert "give more characters" in command.refused("task", "1a2b3c4d")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_what_can_be_no_id_is_refused_with_the_command_line_before_anything_is_d
 
     said = command.refused(*words.format(task).split(), "--json", code=2)
 
-    assert said.endswith("\nError: 'one' is no task's id: that is a UUID, or its beginning\n")
+    assert said.endswith("\nError: 'one' is not a task's id: give a UUID, or the beginning of one\n")
     assert (shop.status(task), command.read("task", task)["task"]["priority"]) == ("pending", 0)
 
 
@@ -147,7 +147,7 @@ def test_a_whole_queue_is_paused_and_resumed(command: Command, shop: Shop) -> No
 @pytest.mark.parametrize("verb", ["cancel", "pause", "resume", "rerun", "resolve"])
 def test_every_verb_says_how_it_is_used(command: Command, verb: str) -> None:
     for words in ([], [NOBODY, "--where", "status:open"]):
-        assert "one of them" in command.refused(verb, *words, code=2)
+        assert "give exactly one of IDs" in command.refused(verb, *words, code=2)
     assert "filter is empty" in command.refused(verb, "--where", " ", code=2)
     assert 'no "satus:"' in command.refused(verb, "--where", "satus:open", code=2)
     assert "treadle server" in command.refused(verb, NOBODY, TREADLE_URL="http://127.0.0.1:1")

@@ -17,7 +17,7 @@ def test_a_task_that_is_paused_is_said_to_be_so_once_while_it_is_waited_for(comm
     for words in ((), ("--json",)):
         told, *others = said_while(command, shop, task, *words)
 
-        assert told == f"task {task} is paused (interrupted): look at it; `treadle resume {task}` lets it go on"
+        assert told == f"task {task} is paused (interrupted): look at it; `treadle resume {task}` lets it continue"
         assert [line for line in others if "paused" in line] == []
 
 
@@ -26,7 +26,7 @@ def test_a_task_that_waits_for_a_message_is_said_to_do_so(command: Command, shop
     shop.start(task)
     shop.report(task, "suspended", step="go", receives=True)
 
-    assert said_while(command, shop, task)[0] == f"task {task} waits for the message 'go', which `treadle send` sends"
+    assert said_while(command, shop, task)[0] == f"task {task} waits for the message 'go'; send it with `treadle send`"
 
 
 def test_of_a_task_that_goes_on_by_itself_nothing_is_said(command: Command, shop: Shop) -> None:

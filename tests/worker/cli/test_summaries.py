@@ -26,5 +26,5 @@ def test_a_shell_is_told_the_whole_sentence() -> None:
 
     told = CliRunner().invoke(treadle, prog_name="treadle", env=line).output
 
-    said = "List the limits that are seen from a room, with their use and how many tasks wait."
+    said = "List the limits that can be seen from a room, with their use and how many tasks wait."
     assert told == f"plain\nlist\n{said}\n"

@@ -108,7 +108,7 @@ def test_the_steps_of_a_task_that_waits_for_a_message_are_read_once(
     monkeypatch.setattr(Client, "steps", noted)
     told = command.said("task", task)
 
-    assert "it waits for the message 'answer', which `treadle send` sends" in told
+    assert "it waits for the message 'answer'; send it with `treadle send`" in told
     assert read == [task]
 
 
@@ -162,7 +162,7 @@ def test_with_the_keys_all_is_shown_in_plain_and_without_them_that_it_is_encrypt
     for said in (closed, strange):
         assert "secret" not in said
         assert "treadle:encrypted" not in said
-        assert "encrypted  yes, and no key that is here opens it" in said
+        assert "encrypted  yes, but no key available here can decrypt it" in said
         assert "payload    (encrypted)" in said
         assert said.count("KeyError: (encrypted)") == 2
     assert "treadle:encrypted" not in listed
@@ -186,5 +186,5 @@ def test_what_is_submitted_and_edited_without_keys_is_refused_and_says_what_to_s
 def test_keys_that_are_none_are_named_by_their_variable(command: Command) -> None:
     said = command.refused("tasks", TREADLE_ENCRYPTION_KEYS="hunter2", code=2)
 
-    assert "TREADLE_ENCRYPTION_KEYS: encryption key 1 of 1 is none" in said
+    assert "TREADLE_ENCRYPTION_KEYS: encryption key 1 of 1 is invalid" in said
     assert "hunter2" not in said

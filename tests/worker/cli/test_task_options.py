@@ -14,10 +14,10 @@ from tests.worker.cli.conftest import Command, Shop
         (["--id", "abc"], "--id: write a UUID, such as "),
         (["--scope", ""], "--scope 0: write at least 1 character"),
         (["--tag", f"a{'b' * 300}=1"], "--tag abbb"),
-        (["--at", "tomorrow"], "'--at': 'tomorrow' is no time with a zone: write it as 2026-01-31T12:00:00+01:00"),
+        (["--at", "tomorrow"], "'--at': 'tomorrow' is not a time with a zone: write it as 2026-01-31T12:00:00+01:00"),
         (["--run-timeout", "-5"], "'--run-timeout': -5.0 is not in the range"),
-        (["--delay", "soon"], "'--delay': 'soon' is no duration: write 90s"),
-        (["--timeout", "nan"], "'--timeout': 'nan' is no duration: write 90s"),
+        (["--delay", "soon"], "'--delay': 'soon' is not a duration: write 90s"),
+        (["--timeout", "nan"], "'--timeout': 'nan' is not a duration: write 90s"),
     ],
 )
 def test_n4_a_wrong_option_is_told_by_its_flag(command: Command, flags: list[str], told: str) -> None:
@@ -40,7 +40,9 @@ def test_what_lasts_is_given_in_seconds_or_as_filters_write_it(command: Command,
     assert "'--budget': '3s' is not a valid float range" in command.refused(
         "submit", shop.job, "--budget", "3s", code=2
     )
-    assert "'--delay': '10x' is no duration: write 90s" in command.refused("submit", shop.job, "--delay", "10x", code=2)
+    assert "'--delay': '10x' is not a duration: write 90s" in command.refused(
+        "submit", shop.job, "--delay", "10x", code=2
+    )
 
 
 TOO_DEEP = "[" * 65 + "]" * 65

@@ -32,7 +32,7 @@ def test_a_token_is_printed_once_listed_without_its_secret_and_revoked_by_its_na
     [row] = [line for line in command.said("token", "list").splitlines() if " ci " in line]
     assert row.endswith("revoked")
     assert "no valid token is named 'ci'" in command.refused("token", "revoke", "ci")
-    assert "no valid token is named '0c', and no id of one begins so" in command.refused("token", "revoke", "0c")
+    assert "no valid token is named '0c' or has an id that begins with it" in command.refused("token", "revoke", "0c")
 
 
 def test_of_several_tokens_of_one_name_none_is_revoked_but_by_its_id(served: Served, command: Command) -> None:
@@ -63,7 +63,7 @@ def test_a_token_ends_after_the_duration_that_it_was_given(command: Command, giv
 def test_a_duration_that_is_none_is_refused_and_makes_no_token_g9(command: Command, given: str) -> None:
     before = command.read("token", "list")["total"]
 
-    assert "no duration" in command.refused("token", "create", "x", f"--expires={given}", code=2)
+    assert "is not a duration" in command.refused("token", "create", "x", f"--expires={given}", code=2)
     assert "in the past" in command.refused("token", "create", "x", "--expires=0d")
     assert command.read("token", "list")["total"] == before
 

@@ -41,5 +41,5 @@ def test_a_process_that_waits_for_a_thread_names_it(tmp_path: Path) -> None:
         rest, code = process.stderr.read(), process.wait(30)
 
     assert "left called sys.exit when it was imported" in told[0]
-    assert told[1].startswith("The command has ended, and its process waits for reads-its-input: a thread that is")
+    assert told[1].startswith("The command has ended, but its process waits for reads-its-input: start a thread")
     assert (rest, code) == ("", 1)

@@ -13,7 +13,7 @@ def test_a_webhook_is_set_listed_and_deleted_and_its_secret_is_printed_once_e12(
     assert listed.splitlines()[1].split()[:4] == ["ci", url, "all", "failed"]
     assert secret not in listed
     assert command.said("webhooks", "--room", "cli") == listed
-    assert "its secret is as before" in command.said("webhooks", "set", "ci", url, "--room", "cli")
+    assert "its secret is unchanged" in command.said("webhooks", "set", "ci", url, "--room", "cli")
     assert command.read("webhooks", "set", "ci", url, "--room", "cli", "--rotate")["secret"] != secret
     assert command.said("webhooks", "deliveries", "ci", "--room", "cli") == "No dead deliveries of ci.\n"
     assert command.said("webhooks", "delete", "ci", "--room", "cli") == "ci deleted\n"
@@ -32,9 +32,9 @@ def test_what_is_still_tried_is_listed_and_only_what_is_dead_is_redelivered_e12(
     waiting = command.read("webhooks", "deliveries", "here", "--waiting")["items"]
 
     assert [item["task_id"] for item in waiting] == [task]
-    assert "give IDs or --all" in command.refused("webhooks", "redeliver", "here", code=2)
+    assert "give either IDs or --all" in command.refused("webhooks", "redeliver", "here", code=2)
     assert "not a dead delivery" in command.refused("webhooks", "redeliver", "here", waiting[0]["id"])
-    assert "'x' is no dead delivery's id" in command.refused("webhooks", "redeliver", "here", "x", code=2)
+    assert "'x' is not a dead delivery's id" in command.refused("webhooks", "redeliver", "here", "x", code=2)
     assert "no dead delivery's id begins with 0" in command.refused("webhooks", "redeliver", "here", "0")
     assert command.said("webhooks", "redeliver", "here", "--all") == "0 deliveries are tried again\n"
     command.said("webhooks", "delete", "here")

@@ -93,8 +93,11 @@ def test_a_module_that_ends_its_process_does_not_end_the_worker_without_a_word(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--concurrency", "2", "--min-concurrency", "3"], "min_concurrency is from 0 to the concurrency of 2, not 3"),
-        (["--drain-grace", "nan"], "Invalid value for '--drain-grace': 'nan' is no duration"),
+        (
+            ["--concurrency", "2", "--min-concurrency", "3"],
+            "min_concurrency must be from 0 to the concurrency of 2, not 3",
+        ),
+        (["--drain-grace", "nan"], "Invalid value for '--drain-grace': 'nan' is not a duration"),
     ],
 )
 @pytest.mark.usefixtures("started")

@@ -12,7 +12,7 @@ def test_workers_are_asked_to_drain_by_name_and_by_the_beginning_of_an_id(comman
     named = shop.http.get("/v1/workers").json()["items"][0]["id"]
 
     assert command.said("workers", "drain", "drain-me", shop.worker_id[:-1]) == (
-        f"drain-me is to drain\n{shop.worker_id} is to drain\n"
+        f"drain-me was asked to drain\n{shop.worker_id} was asked to drain\n"
     )
     assert [state(shop, worker_id) for worker_id in (named, shop.worker_id)] == ["draining"] * 2
     assert [item["state"] for item in command.read("workers", "drain", named)] == ["draining"]
@@ -23,8 +23,8 @@ def test_a_name_that_nobody_or_more_than_one_has_drains_none(command: Command, s
         shop.worker(name="twin")
     twins = [item["id"] for item in shop.http.get("/v1/workers").json()["items"][:2]]
 
-    assert "twin means more than one worker, such as" in command.refused("workers", "drain", "twin")
-    assert "no worker that is there is called nobody" in command.refused("workers", "drain", "nobody")
+    assert "twin matches more than one worker, such as" in command.refused("workers", "drain", "twin")
+    assert "no worker has the name nobody" in command.refused("workers", "drain", "nobody")
     assert "there is no worker" in command.refused("workers", "drain", "00000000-0000-7000-8000-000000000000")
     assert [state(shop, worker_id) for worker_id in twins] == ["online"] * 2
 

@@ -28,7 +28,7 @@ if child == 0:
     try:
         double.submit_sync(2)
     except errors.NoClient as error:
-        print("refused" if "which this one was forked from: open it here too" in str(error) else error, flush=True)
+        print("refused" if "from which this one was forked: open it here too" in str(error) else error, flush=True)
     client.open()
     assert double.submit_sync(2).status() == "pending"
     assert first.status() == "pending"

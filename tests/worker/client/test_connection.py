@@ -130,7 +130,7 @@ async def test_a_token_that_can_not_be_had_for_a_moment_closes_no_client(treadle
         assert await handle.status() == "pending"
     async with Client(treadle_server.url, token, patience=0) as client:
         failures += [OSError("the vault is down")] * 9
-        with pytest.raises(errors.ConnectionFailed, match=r"no token to show: .* OSError: the vault is down"):
+        with pytest.raises(errors.ConnectionFailed, match=r"there is no token: .* OSError: the vault is down"):
             await client.handle(handle.id).result(30)
         assert client.is_open
 
@@ -152,20 +152,24 @@ async def test_a_request_fails_at_once_while_no_server_has_answered_yet_and_the_
 
 async def test_a_token_from_a_function_that_is_not_async_is_refused_at_once() -> None:
     async with Client("http://127.0.0.1:1", lambda: "any") as client:  # type: ignore[arg-type,return-value]
-        with pytest.raises(InvalidSetting, match=r"must be async, as async def token\(\) -> str, not <function"):
+        with pytest.raises(InvalidSetting, match=r"must be async, as in async def token\(\) -> str, not <function"):
             await client.jobs()
 
 
 @pytest.mark.parametrize("patience", ["x", None, -1, float("nan"), True])
 @pytest.mark.parametrize("kind", [Client, SyncClient])
 def test_a_patience_that_is_none_is_refused_where_it_is_written(kind: Any, patience: Any) -> None:
-    with pytest.raises(ValueError, match="patience is a time in seconds, or a timedelta, 0 or more, not "):
+    with pytest.raises(ValueError, match="patience must be seconds or a timedelta, 0 or more, not "):
         kind("http://127.0.0.1:7420", token="any", patience=patience)
 
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [({"room": "a b/"}, "'a b/' is not a room"), ({"room": 3}, "3 is not a room"), ({"token": 3}, "is a int, and no")],
+    [
+        ({"room": "a b/"}, "'a b/' is not a room"),
+        ({"room": 3}, "3 is not a room"),
+        ({"token": 3}, "is a int, not a str"),
+    ],
 )
 @pytest.mark.parametrize("kind", [Client, SyncClient])
 def test_a_room_or_token_that_is_none_is_refused_where_it_is_written(kind: Any, wrong: Any, said: str) -> None:

@@ -234,10 +234,10 @@ async def test_what_has_come_and_was_pruned_comes_no_more(asking: Client, client
 
 async def test_it_ends_in_time(asking: Client) -> None:
     handle = await asking.submit(in_parts.bind())
-    with pytest.raises(WaitTimeout, match=f"{handle.id} had not ended after 0.3 s; it is left as it is"):
+    with pytest.raises(WaitTimeout, match=f"{handle.id} had not ended after 0.3 s; it goes on"):
         async for state in handle.follow(0.3):
             assert state.status == "pending"
-    with pytest.raises(InvalidArguments, match=r"timeout='5' is a duration"):
+    with pytest.raises(InvalidArguments, match=r"timeout='5' is not a duration"):
         await anext(handle.follow("5"))  # type: ignore[arg-type]
 
 

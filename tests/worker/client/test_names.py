@@ -109,7 +109,7 @@ async def test_a_worker_warns_of_another_processs_function_of_its_name(
         async with either(_shrink_of("videos"), replace_schema=True):
             pass
 
-    assert "@global:tasks:shrink is videos:shrink here, and was registered as pictures:shrink" in warning
+    assert "@global:tasks:shrink is videos:shrink here, but was registered as pictures:shrink" in warning
     assert "@task(name=…)" in warning
     assert _warnings(caplog) == [warning]
 
@@ -132,7 +132,7 @@ async def test_a_client_that_registers_warns_of_another_processs_function_of_its
 
     assert job.origin == "pictures:shrink"
     [warning] = _warnings(caplog)
-    assert "videos:shrink here, and was registered as pictures:shrink" in warning
+    assert "videos:shrink here, but was registered as pictures:shrink" in warning
 
 
 @task

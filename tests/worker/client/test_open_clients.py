@@ -71,7 +71,7 @@ def test_a_blocking_client_that_is_not_open_says_so_at_once() -> None:
         assert client.is_open
 
     for call in (client.ping, client.stats, client.list, partial(client.submit, double.bind(1))):
-        with pytest.raises(errors.NoClient, match="of a SyncClient `with client:`"):
+        with pytest.raises(errors.NoClient, match="SyncClient: `with client:`"):
             call()
 
 
@@ -393,12 +393,12 @@ def awaited_elsewhere(work: Coroutine[Any, Any, object]) -> None:
 
 def test_a_coroutine_of_another_library_than_asyncio_is_told_what_to_use(treadle_server: Any) -> None:
     client = Client(treadle_server.url, treadle_server.token)
-    with pytest.raises(errors.NoClient, match=r"no event loop of asyncio's runs here.*under Trio use a SyncClient"):
+    with pytest.raises(errors.NoClient, match=r"no asyncio event loop is running.*under Trio use a SyncClient"):
         awaited_elsewhere(client.open())
     assert not client.is_open
 
     with SyncClient(treadle_server.url, treadle_server.token) as blocking:
         for work in (double.submit(1), blocking.client.list().page(), blocking.client.handle(new_task_id()).get()):
-            with pytest.raises(errors.NoClient, match="no event loop of asyncio's runs here"):
+            with pytest.raises(errors.NoClient, match="no asyncio event loop is running"):
                 awaited_elsewhere(work)
         assert double.submit_sync(2).status() == "pending"

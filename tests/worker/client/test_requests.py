@@ -162,10 +162,10 @@ async def test_what_is_no_id_is_no_tasks_whichever_way_is_asked(server: Served, 
             *(handle.get(), handle.result(5), handle.wait(5), client.expect(given).result(5)),
         ]
         for one in asked:
-            with pytest.raises(errors.TaskNotFound, match=f"'{str(given).lower()}' is no task's id: that is a UUID"):
+            with pytest.raises(errors.TaskNotFound, match=f"'{str(given).lower()}' is not a task id: use a UUID"):
                 await one
 
 
 async def test_what_is_no_task_is_not_registered(client: Client) -> None:
-    with pytest.raises(errors.InvalidArguments, match="is no task: decorate its function with @task"):
+    with pytest.raises(errors.InvalidArguments, match="is not a task: decorate its function with @task"):
         await client.register(len)  # type: ignore[arg-type]

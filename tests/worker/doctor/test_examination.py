@@ -37,7 +37,7 @@ def test_what_hangs_is_found_to_hang_and_holds_nothing_up_f8() -> None:
     ended.set()
 
     assert [(one.check, one.grade) for one in found] == [("thread", "warn"), ("loop", "warn"), ("other", "ok")]
-    assert "not seen within 0.2 s" in found[0].detail
+    assert "did not finish within 0.2 s" in found[0].detail
     assert "--timeout" in found[0].advice
 
 
@@ -77,9 +77,9 @@ def test_what_broke_is_told_with_its_kind_once(error: Exception, told: str) -> N
 
     [finding] = examined([Check("broken", breaks)])
 
-    assert finding.detail == f"this could not be looked at {told}"
+    assert finding.detail == f"this could not be checked {told}"
     # A defect is; that a token has expired is not.
-    assert ("report it" in finding.advice) == (not isinstance(error, Unauthorized))
+    assert ("report a bug" in finding.advice) == (not isinstance(error, Unauthorized))
 
 
 def test_checks_are_made_side_by_side() -> None:

@@ -59,7 +59,7 @@ def test_settings_that_are_none_are_named(data_dir: Path, monkeypatch: pytest.Mo
 
     finding = only(here.settings())
 
-    assert (finding.grade, "'nowhere' is no server's address" in finding.detail) == ("fail", True)
+    assert (finding.grade, "'nowhere' is not a server's address" in finding.detail) == ("fail", True)
 
 
 def test_the_token_of_the_environment_is_never_told(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,7 +111,7 @@ async def test_a_token_that_ends_soon_is_found(server: Served, monkeypatch: pyte
 
     assert (soon.grade, later.grade) == ("warn", "ok")
     assert "in 72 hours" in soon.detail
-    assert "with the rights of a plain user, until 20" in later.detail
+    assert "with the rights of an ordinary user, until 20" in later.detail
 
 
 async def test_a_token_that_is_not_taken_fails(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ async def test_an_address_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch)
     found = await examined("nowhere", monkeypatch)
 
     assert [(one.check, one.grade) for one in found.values()] == [("server", "fail")]
-    assert "'nowhere' is no server's address" in found["server"].detail
+    assert "'nowhere' is not a server's address" in found["server"].detail
 
 
 async def test_where_nobody_answers_nothing_else_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,10 +163,10 @@ SPOILT = {
         "/v1/healthz", lambda: health(services={"store": "no", "tokens": "no", "relay": "late"}),
         "ready", "fail", "not well: store, tokens: no; relay: late",
     ),
-    "not ready": ("/v1/readyz", lambda: (503, {"status": "not ready"}), "ready", "fail", "/readyz says no"),
+    "not ready": ("/v1/readyz", lambda: (503, {"status": "not ready"}), "ready", "fail", "not ready by /readyz"),
     "unread": (
         "/v1/readyz", lambda: (503, health(status="not ready", services={"store": "no answer", "relay": "ok"})),
-        "ready", "fail", "balancers send it nothing (store: no answer)",
+        "ready", "fail", "load balancers send it no requests (store: no answer)",
     ),
     "store's clock": ("/v1/stats", lambda: stats(-60), "clocks", "warn", "the store's clock is -"),
     "server's clock": (
@@ -181,7 +181,7 @@ SPOILT = {
         "workers", "warn", "1 of 0.0.5, and this is",
     ),
     "no websocket": ("/v1/nothing", dict, "socket", "warn", "plain HTTP"),
-    "reader": ("/v1/nothing", dict, "token", "ok", "with queue:read:*: it may read, and change nothing"),
+    "reader": ("/v1/nothing", dict, "token", "ok", "with queue:read:*: it may read, but change nothing"),
 }  # fmt: skip
 
 

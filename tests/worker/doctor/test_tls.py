@@ -33,7 +33,7 @@ async def test_a_certificate_that_ends_soon_is_found(
         found = await examined(served.url, monkeypatch, served.token)
 
     assert (found["server"].grade, found["certificate"].grade) == ("ok", grade)
-    assert ("that is in 10.5 days" in found["certificate"].detail) == (grade == "warn")
+    assert ("UTC: in 10.5 days" in found["certificate"].detail) == (grade == "warn")
 
 
 async def test_an_http_address_of_a_server_that_speaks_tls_is_told_as_one(
@@ -53,5 +53,5 @@ async def test_an_https_address_of_a_server_that_speaks_no_tls_is_told_as_one(
         found = await examined(served.url.replace("http", "https"), monkeypatch, served.token)
 
     assert found["server"].grade == "fail"
-    assert "speaks no TLS ([SSL: WRONG_VERSION_NUMBER]" in found["server"].detail
+    assert "does not speak TLS ([SSL: WRONG_VERSION_NUMBER]" in found["server"].detail
     assert f"set TREADLE_URL to {served.url}, or" in found["server"].detail

@@ -37,7 +37,7 @@ def test_keys_are_text_or_bytes() -> None:
 
 @pytest.mark.parametrize("keys", ["secret", ["c2VjcmV0"], ["ü"], [7]])
 def test_what_is_no_key_is_refused_and_not_shown(keys: object) -> None:
-    with pytest.raises(InvalidSetting, match=r"encryption key 1 of 1 is none.*new_key") as refused:
+    with pytest.raises(InvalidSetting, match=r"encryption key 1 of 1 is invalid.*new_key") as refused:
         FernetCodec(keys)  # type: ignore[arg-type]
 
     assert "secret" not in str(refused.value)
@@ -48,7 +48,7 @@ def test_two_keys_in_the_place_of_one_are_refused_where_the_second_would_be_lost
     keys = f"{new_key()}{between}{new_key()}"
 
     for given in (keys, keys.encode()):
-        with pytest.raises(InvalidSetting, match="encryption key 1 of 1 is none"):
+        with pytest.raises(InvalidSetting, match="encryption key 1 of 1 is invalid"):
             FernetCodec(given)
 
 
@@ -68,7 +68,7 @@ def test_no_key_at_all_is_refused() -> None:
 @pytest.mark.parametrize("keys", [5, None])
 def test_what_holds_no_keys_is_refused(keys: object) -> None:
     """None is what `os.environ.get` gives of a variable that is not set."""
-    with pytest.raises(InvalidSetting, match=f"text, bytes or several of them, not {type(keys).__name__}"):
+    with pytest.raises(InvalidSetting, match=f"str, bytes or a list of them, not {type(keys).__name__}"):
         FernetCodec(keys)  # type: ignore[arg-type]
 
 

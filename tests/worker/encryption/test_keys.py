@@ -50,7 +50,7 @@ def test_what_is_wrong_names_the_variable_and_shows_no_key(
     (tmp_path / "keys").write_text("hunter2")
     monkeypatch.setenv(variable, "hunter2" if variable.endswith("KEYS") else str(tmp_path / "keys"))
 
-    with pytest.raises(InvalidSetting, match=f"{variable}: encryption key 1 of 1 is none") as refused:
+    with pytest.raises(InvalidSetting, match=f"{variable}: encryption key 1 of 1 is invalid") as refused:
         Client()
 
     assert "hunter2" not in str(refused.value)

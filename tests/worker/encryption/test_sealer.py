@@ -85,7 +85,7 @@ def test_a_value_that_was_changed_is_refused_and_says_no_more(sealer: Sealer) ->
     assert seal is not None
     changed = seal[:40] + ("A" if seal[40] != "A" else "B") + seal[41:]
 
-    with pytest.raises(CantDecrypt, match="none of the keys that are here fits, or it was changed"):
+    with pytest.raises(CantDecrypt, match="none of the keys here fits, or the data was changed"):
         sealer.open_value({"treadle:encrypted": changed})
 
 

@@ -34,7 +34,7 @@ async def test_a_process_that_starts_while_the_worker_ends_is_ended() -> None:
     taking = asyncio.create_task(children.take())
     await asyncio.sleep(0)
     await children.close()
-    with pytest.raises(ChildDied, match="before the task's process had begun"):
+    with pytest.raises(ChildDied, match="before the task's process had started"):
         await taking
     assert _processes() == before
 
@@ -111,7 +111,7 @@ async def test_what_a_run_has_left_behind_says_nothing_of_the_next_one_in_its_pr
     assert await client.logs(handle.id) == []
     assert await handle.artifacts() == []
     detail = (await handle.runs())[0].error or ""
-    assert detail.count("is over") == 3, detail
+    assert detail.count("has ended") == 3, detail
 
 
 async def test_a_cancelled_process_is_killed_at_once(client: Client, working: Any, tmp_path: Any, until: Any) -> None:
@@ -245,7 +245,7 @@ async def test_a_plain_function_with_a_target_is_told_why_it_has_no_resources(cl
 
         assert await alone.result(timeout=60) is None
         with pytest.raises(
-            TaskFailed, match="in one, by isolation='process' or as a plain function with a target: make"
+            TaskFailed, match=r"in one \(isolation='process', or a plain function with a target\): create"
         ):
             await of_target.result(timeout=60)
 
@@ -254,7 +254,7 @@ async def test_a_process_for_the_tasks_of_what_was_typed_in_is_refused(server: S
     _, complained = await run_program(server, "-", said=PROGRAM)
 
     # A cell's function that had a target was told of an isolation that it had not.
-    assert "in a process (by isolation='process', or since it has a target) and was typed in: put it" in complained
+    assert "in a process (by isolation='process', or since it has a target) but was typed in: move it" in complained
 
 
 UNGUARDED = """
@@ -333,7 +333,7 @@ imported: Task[..., Any] = task(isolation="process")(oddities.deep)
 
 def test_a_task_that_no_child_could_find_is_refused_when_the_worker_is_made() -> None:
     """It failed each of its runs with a KeyError."""
-    with pytest.raises(DefinitionError, match=r"Holder\.within runs in a process .* inside a class"):
+    with pytest.raises(DefinitionError, match=r"Holder\.within runs in a process .* in a class"):
         Worker([Holder.within])
 
 
@@ -355,4 +355,4 @@ async def test_a_thread_that_a_target_makes_a_process_says_why_no_child_finds_it
 
             assert ended.reason == Reason.INTERNAL_ERROR
             assert "(by isolation='process', or since it has a target)" in (ended.error or "")
-            assert f"inside {place}" in (ended.error or "")
+            assert f"defined in {place}" in (ended.error or "")

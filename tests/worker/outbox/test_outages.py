@@ -78,7 +78,7 @@ async def test_f6_a_relay_ends_beside_a_database_that_is_frozen_in_the_midst_of_
         await emptied(shop)
     await shop.dispose()
 
-    assert "has ended in the midst of rows; what it left there is handed over again" in caplog.text
+    assert "was stopped while handing over rows; the next relay hands them over again" in caplog.text
     assert await submitted(client) == list(range(3))
 
 
@@ -103,4 +103,4 @@ async def test_f6_a_relay_that_pauses_ends_beside_a_database_that_is_frozen(
             await pauses.wait()
             stack.enter_context(own.frozen())
 
-    assert "does not answer; the connections to it are left" in caplog.text
+    assert "does not answer; giving up its connections" in caplog.text

@@ -393,8 +393,8 @@ async def test_without_a_server_one_sweep_says_so_and_without_a_table_too(shop: 
         ({"database": "postgresql://a:port/b"}, InvalidSetting, "the outbox's database can't be used"),
         ({"database": "martian://a"}, InvalidSetting, "the outbox's database can't be used"),
         ({"database": "oracle+cx_oracle://x"}, InvalidSetting, "needs the driver cx_Oracle, which is not installed"),
-        ({"database": "sqlite://", "batch": 0}, ValueError, "batch is how many rows are taken at once, from 1 to 1000"),
-        ({"database": "sqlite://", "interval": 0}, ValueError, "more than 0, not 0"),
+        ({"database": "sqlite://", "batch": 0}, ValueError, "batch must be a number of rows from 1 to 1000"),
+        ({"database": "sqlite://", "interval": 0}, ValueError, "more than 0 seconds, not 0"),
     ],
 )
 def test_what_can_t_be_used_is_said_at_once(given: dict[str, Any], error: type[Exception], said: str) -> None:

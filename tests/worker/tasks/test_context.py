@@ -80,9 +80,9 @@ def test_what_is_no_share_and_no_amount_is_refused_by_what_it_is(odd: Any) -> No
     """Of a message in the share's place it was said that '<=' is not supported between int and str."""
     told = re.escape(repr(odd))
 
-    with pytest.raises(ValueError, match=f"^progress is a share between 0 and 1, and message= beside it, not {told}$"):
+    with pytest.raises(ValueError, match=f"^progress takes a share between 0 and 1 \\(and message=\\), not {told}$"):
         _context().progress(odd)
-    with pytest.raises(ValueError, match=rf"^a run spends amounts from 0 up, 1e\+15 in all, not {told}$"):
+    with pytest.raises(ValueError, match=rf"^usage must be at least 0, and 1e\+15 at most in all, not {told}$"):
         _context().spend(odd)
 
 

@@ -34,7 +34,7 @@ def test_f2_results_are_put_into_the_arguments_places() -> None:
 def test_f2_what_was_removed_meanwhile_is_no_argument() -> None:
     claim = {"payload": {}, "dependencies": {"y": done(1)}, "arguments_from": {"a": "x"}}
 
-    with pytest.raises(InvalidArguments, match="waited for as 'x', which has been removed since"):
+    with pytest.raises(InvalidArguments, match="the dependency 'x', which has been removed since"):
         payload_of(claim)
 
 
@@ -59,9 +59,11 @@ def test_f2_a_result_that_is_not_there_says_why() -> None:
     """A task that is rerun after what it waited for has gone was told its name alone."""
     some = results({"payload": {}, "dependencies": {"x": done(1)}})
 
-    with pytest.raises(KeyError, match=r"'y': this task waited for 'x' alone, or what it waited for has been removed"):
+    with pytest.raises(
+        KeyError, match=r"'y': this task waited for 'x' alone, or its dependency has been removed since"
+    ):
         some["y"]
-    with pytest.raises(KeyError, match="'y': this task waited for nothing, or what it waited for has been removed"):
+    with pytest.raises(KeyError, match="'y': this task waited for nothing, or its dependency has been removed since"):
         results({"payload": {}})["y"]
     assert some.get("y") is None
     assert plain(some, "result") == {"x": 1}

@@ -235,23 +235,23 @@ WRONG: dict[str, Callable[[Flow, Any], object]] = {
     "parts mixes tasks of the flow with values": lambda flow, node: flow.add(joined, [node, *MIXED]),
     "has no argument txt; it has text": lambda flow, node: cast("Any", flow).add(size, txt=node),
     "text: Field required": lambda flow, _: cast("Any", flow).add(size),
-    "takes 1 arguments, 2 were given": lambda flow, node: flow.add(size, *[*MIXED, node]),
+    "takes 1 arguments, but 2 were given": lambda flow, node: flow.add(size, *[*MIXED, node]),
     "between: Input should be a valid string": lambda flow, node: flow.add(joined, node, between=cast("Any", 3)),
-    "has its arguments already": lambda flow, node: cast("Any", flow).add(size.bind("a"), node),
+    "already has its arguments": lambda flow, node: cast("Any", flow).add(size.bind("a"), node),
     "text has a task of a flow in it": lambda flow, node: flow.add(size.bind(node)),
     "write flow.add(joined, parts=…) instead of bind": lambda _, node: joined.bind([node]),
     "or a list of such tasks, as the whole of": lambda flow, node: flow.add(joined, cast("Any", [[node]])),
     "takes has a task of a flow in it": lambda flow, node: flow.add(untyped, {"a": {"b": (node,)}}),
-    "is no task: write flow.add(task, argument=…)": lambda flow, _: cast("Any", flow).add(size.function, "a"),
-    "is of another flow, which was not submitted yet": lambda _, node: Flow().add(size, node),
-    "was not submitted yet: await flow.submit": lambda flow, node: flow.handle(node),
-    "is no node of": lambda flow, _: flow.id_of("a"),
+    "is not a task: write flow.add(task, argument=…)": lambda flow, _: cast("Any", flow).add(size.function, "a"),
+    "belongs to another flow, which has not been submitted yet": lambda _, node: Flow().add(size, node),
+    "has not been submitted yet: await flow.submit": lambda flow, node: flow.handle(node),
+    "is not a node of": lambda flow, _: flow.id_of("a"),
     "a name in depends_on": lambda flow, node: flow.add(looks.with_options(Options(depends_on={"n": "x"})), n=node),
     "flow_name: write at most 255 characters, not 'xxx": lambda _, __: Flow("x" * 256),
-    "a group has at least one task": lambda _, __: group(),
+    "a group needs at least one task": lambda _, __: group(),
     "a group is of task.bind": lambda _, __: group(cast("Any", size)),
     "a chain begins with task.bind": lambda _, __: chain(cast("Any", size), size),
-    "a chain goes on with tasks": lambda _, __: chain(size.bind("a"), cast("Any", size.bind("a"))),
+    "a chain continues with tasks": lambda _, __: chain(size.bind("a"), cast("Any", size.bind("a"))),
 }
 
 
@@ -314,14 +314,14 @@ async def test_f2_what_no_key_opens_is_no_result_and_who_only_waits_for_its_end_
         async with working(says, size, looks):
             assert await flow.result(after, timeout=30) == "done"
             for node in (taken, looked):
-                with pytest.raises(TaskFailed, match="is encrypted, and no key that is here opens it"):
+                with pytest.raises(TaskFailed, match="is encrypted, and none of the keys here can decrypt it"):
                     await flow.result(node, timeout=30)
         assert (await client.handle(flow.id_of(taken)).get()).reason == "error"
 
 
 async def test_f2_a_flow_that_is_not_there(client: Client) -> None:
     flow = Flow()
-    with pytest.raises(InvalidArguments, match="was not submitted yet"):
+    with pytest.raises(InvalidArguments, match="has not been submitted yet"):
         await flow.get()
     await flow.submit(client)
 
@@ -335,5 +335,5 @@ def test_f2_an_argument_that_holds_itself_is_refused_as_it_is_without_a_flow() -
     circle: list[Any] = []
     circle.append(circle)
 
-    with pytest.raises(InvalidArguments, match="untyped can't be called so: takes"):
+    with pytest.raises(InvalidArguments, match="untyped can't be called like this: takes"):
         untyped.bind(circle)

@@ -48,7 +48,9 @@ def test_what_would_be_read_again_as_another_one_is_refused(annotation: Any, giv
     @task
     def takes(value: annotation) -> None: ...
 
-    with pytest.raises(errors.InvalidArguments, match=f"value would be read again as another one, {message}: let its"):
+    with pytest.raises(
+        errors.InvalidArguments, match=f"value would be read back as a different value, {message}: let its"
+    ):
         takes.bind(given)
 
 
@@ -95,10 +97,13 @@ def test_what_a_validator_raises_is_told_as_what_it_refuses() -> None:
     @task
     def takes(value: Annotated[list[str], BeforeValidator(parts_of)]) -> None: ...
 
-    with pytest.raises(errors.InvalidArguments, match="takes can't be called so: AttributeError: 'int' object") as told:
+    with pytest.raises(
+        errors.InvalidArguments, match="takes can't be called like this: AttributeError: 'int' object"
+    ) as told:
         takes.bind(1)  # type: ignore[arg-type]
     with pytest.raises(
-        errors.InvalidArguments, match="it could not be read again: AttributeError: 'list' object has no attribute"
+        errors.InvalidArguments,
+        match="it would not survive a round trip through JSON: AttributeError: 'list' object has no attribute",
     ):
         takes.bind("a,b")  # type: ignore[arg-type]
 

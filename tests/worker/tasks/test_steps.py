@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 def test_g9_a_step_whose_name_can_not_be_kept_is_refused_where_it_is_asked_for(name: Any) -> None:
     steps = steps_of.Steps(cast("Any", None), {}, lambda _: False, is_async=False)
 
-    with pytest.raises(InvalidStep, match="a name of 1 to 255 characters of valid Unicode"):
+    with pytest.raises(InvalidStep, match="a step's name must be 1 to 255 characters of valid Unicode"):
         steps.call(name, len, ([],), retries=0, timeout=None)
 
 
@@ -57,7 +57,7 @@ def test_g9_a_step_that_can_not_be_kept_any_more_is_not_done(monkeypatch: pytest
 
     for name in ("a", "b"):
         steps.call(name, done.append, (name,), retries=0, timeout=None)
-    with pytest.raises(InvalidStep, match="step 'a': a task keeps at most 2 steps: let one step do more"):
+    with pytest.raises(InvalidStep, match="step 'a': a task may have at most 2 steps: do more in each step"):
         steps.call("a", done.append, ("c",), retries=0, timeout=None)
 
     assert done == port.kept == ["a", "b"]
@@ -185,7 +185,7 @@ async def test_a_receive_whose_end_was_edited_says_how_long_it_was(client: Clien
 async def test_another_function_under_a_kept_step_is_a_mismatch(client: Client, working: Working) -> None:
     handle = await client.submit(stepping.changes.bind("other function"))
     async with working(stepping.changes):
-        with pytest.raises(TaskFailed, match=r"step 'charge' was a call of charge .* and is a call of mail now"):
+        with pytest.raises(TaskFailed, match=r"step 'charge' was a call of charge .* and is now a call of mail"):
             await handle.result(timeout=30)
 
     item = await handle.get()
@@ -214,7 +214,7 @@ def test_a_task_without_a_context_never_asks_for_what_is_kept() -> None:
 async def test_code_that_catches_its_sleep_and_returns_fails(client: Client, working: Working) -> None:
     async with working(stepping.swallows):
         handle = await client.submit(stepping.swallows.bind())
-        with pytest.raises(TaskFailed, match="let the exception through"):
+        with pytest.raises(TaskFailed, match=r"let the exception of ctx\.sleep and ctx\.receive through"):
             await handle.result(timeout=30)
 
 
@@ -358,11 +358,14 @@ REFUSED: dict[str, tuple[Callable[[Context], Any], str]] = {
     "no name": (lambda ctx: ctx.step("", len, ()), "^name: "),
     "a long name": (lambda ctx: ctx.step("x" * 256, len, ()), "^name: "),
     "a NUL": (lambda ctx: ctx.step("nul\0", len, ()), "^name: "),
-    "no function": (lambda ctx: ctx.step("a", "b"), r"function is what .* ctx\.step\('a', charge, order\), not 'b'"),
-    "called already": (lambda ctx: ctx.step("a", asyncio.sleep(0)), "function is what"),
-    "retries below 0": (lambda ctx: ctx.step("a", len, (), retries=-1), "'a': retries is"),
-    "retries without end": (lambda ctx: ctx.step("a", len, (), retries=10**400), "'a': retries is"),
-    "retries that are a text": (lambda ctx: ctx.step("a", len, (), retries=True and "2"), "'a': retries is"),
+    "no function": (
+        lambda ctx: ctx.step("a", "b"),
+        r"give the function that the step calls, .* ctx\.step\('a', charge, order\), not 'b'",
+    ),
+    "called already": (lambda ctx: ctx.step("a", asyncio.sleep(0)), "give the function that the step calls"),
+    "retries below 0": (lambda ctx: ctx.step("a", len, (), retries=-1), "'a': retries must be"),
+    "retries without end": (lambda ctx: ctx.step("a", len, (), retries=10**400), "'a': retries must be"),
+    "retries that are a text": (lambda ctx: ctx.step("a", len, (), retries=True and "2"), "'a': retries must be"),
     "an endless step": (lambda ctx: ctx.step("a", len, (), timeout=float("inf")), "'a': timeout: write seconds"),
     "a sleep into the past": (lambda ctx: ctx.sleep(-1), "^sleep: delay: write seconds"),
     "a sleep that is no number": (lambda ctx: ctx.sleep(float("nan")), "^sleep: delay: write seconds"),
@@ -416,7 +419,7 @@ async def test_a_step_within_a_step_is_not_tried_again(group: bool) -> None:
     with pytest.raises((InvalidStep, ExceptionGroup)) as refused:
         await ctx.step("outer", outer, retries=3)
 
-    assert "'inner' stands inside step 'outer'" in str(meant(refused.value))
+    assert "'inner' is inside step 'outer'" in str(meant(refused.value))
     assert tries == [1]
 
 
@@ -426,7 +429,7 @@ async def test_a_step_that_was_never_awaited_is_a_mismatch(asked: Callable[[Cont
     await ctx.step("a", len, ())
     asked(ctx)
 
-    with pytest.raises(StepMismatch, match=r"step '\w+'( \(number 2 of that name\))? was asked for and never awaited"):
+    with pytest.raises(StepMismatch, match=r"step '\w+'( \(number 2 of that name\))? was never awaited"):
         check_end({}, ctx)
 
 
@@ -437,7 +440,7 @@ async def test_a_step_that_nobody_awaits_fails_the_run_and_is_no_second_error_of
 ) -> None:
     async with working(each):
         handle = await client.submit(each.bind(is_begun=is_begun))
-        with pytest.raises(TaskFailed, match=r"'add' \(number 2 of that name\) was asked for and never awaited"):
+        with pytest.raises(TaskFailed, match=r"'add' \(number 2 of that name\) was never awaited"):
             await handle.result(timeout=30)
     gc.collect()  # what is left of it is told now
 
@@ -491,7 +494,7 @@ async def test_a_step_has_no_steps_of_its_own() -> None:
     async def outer() -> None:
         await ctx.step("inner", len, ())
 
-    with pytest.raises(InvalidArguments, match="'inner' stands inside step 'outer'"):
+    with pytest.raises(InvalidArguments, match="'inner' is inside step 'outer'"):
         await ctx.step("outer", outer)
 
 

@@ -55,7 +55,7 @@ def test_the_nearest_class_decides(
         ({"fail_on": [ValueError]}, "classes of exceptions"),
         ({"fail_on": (ValueError, int)}, "classes of exceptions"),
         ({"retry_on": Retry}, "can't change what Retry means"),
-        ({"retry_on": (OSError, ValueError), "fail_on": ValueError}, "ValueError in retry_on and in fail_on"),
+        ({"retry_on": (OSError, ValueError), "fail_on": ValueError}, "ValueError both in retry_on and in fail_on"),
     ],
 )
 def test_what_is_no_class_of_exceptions_is_refused_where_it_is_written(options: dict[str, Any], said: str) -> None:

@@ -97,7 +97,7 @@ async def test_a_name_that_leads_elsewhere_is_not_shown_the_local_token_by_socke
         url = f"http://elsewhere.test:{ear.port}"
 
         async with Client(url, settings=settings, patience=0) as client:
-            with pytest.raises(Unauthorized, match=r"192\.0\.2\.1 is no loopback address.*set TREADLE_TOKEN"):
+            with pytest.raises(Unauthorized, match=r"192\.0\.2\.1 is not a loopback address.*set TREADLE_TOKEN"):
                 await client.ping()
             with pytest.raises(Unauthorized, match="set TREADLE_TOKEN"):
                 await client.jobs()

@@ -60,9 +60,9 @@ async def test_what_a_stranger_says_with_200_is_no_answer(status: str, body: str
         stranger.answer = f"{status}\r\nContent-Length: {len(body)}\r\n\r\n{body}"
 
         async with Client(f"http://127.0.0.1:{stranger.port}", token="any", patience=0) as client:
-            with pytest.raises(ConnectionFailed, match="answers no JSON object: is a Treadle server there"):
+            with pytest.raises(ConnectionFailed, match="did not answer with a JSON object: is a Treadle server there"):
                 await client.jobs()
-            with pytest.raises(ConnectionFailed, match="answers no JSON object: is a Treadle server there"):
+            with pytest.raises(ConnectionFailed, match="did not answer with a JSON object: is a Treadle server there"):
                 await client.submit_raw("@global:tasks:hello", {})
 
 
@@ -88,7 +88,9 @@ async def test_what_another_api_says_with_200_is_no_answer(body: str) -> None:
                 client.delete_limit("none"),
                 client.ping(),
             ):
-                with pytest.raises(ConnectionFailed, match="answers JSON that is no Treadle server's: is one there"):
+                with pytest.raises(
+                    ConnectionFailed, match="answered with JSON that is not a Treadle server's: is one there"
+                ):
                     await work
 
 
@@ -98,9 +100,9 @@ async def test_what_another_api_says_with_200_is_no_answer(body: str) -> None:
 async def test_what_is_no_path_at_the_server_is_refused_before_anything_is_sent(path: str) -> None:
     """The second one went to another host, with the token."""
     async with listening() as server, Client(f"http://127.0.0.1:{server.port}", token="any", patience=0) as client:
-        with pytest.raises(InvalidArguments, match=r"is no path at the server|no such request can be made"):
+        with pytest.raises(InvalidArguments, match=r"is not a path of the server|this request can't be made"):
             await client.request("GET", path)
-        with pytest.raises(InvalidArguments, match=r"no such request can be made .* too long"):
+        with pytest.raises(InvalidArguments, match=r"this request can't be made .* too long"):
             await client.list(text="x" * 70_000).page()
 
     assert not server.heads
@@ -123,7 +125,7 @@ async def test_headers_that_no_request_can_have_are_refused_before_anything_is_s
     async with listening() as server, Client(f"http://127.0.0.1:{server.port}", token="any") as client:
         with pytest.raises(InvalidArguments, match="header"):
             await client.request("GET", "/v1/stats", headers=headers)
-        with pytest.raises(InvalidArguments, match=r"^'G T' is no method of a request"):
+        with pytest.raises(InvalidArguments, match=r"^'G T' is not a request method"):
             await client.request("G T", "/v1/stats")
 
     assert not server.heads
@@ -132,7 +134,7 @@ async def test_headers_that_no_request_can_have_are_refused_before_anything_is_s
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ("200 OK\r\nContent-Length: 5\r\n\r\nlogin", "answers no artifact, for it has no ETag"),
+        ("200 OK\r\nContent-Length: 5\r\n\r\nlogin", r"did not answer with an artifact \(no ETag\)"),
         ("302 Found\r\nLocation: https://login.test/\r\nContent-Length: 0\r\n\r\n", "leads to https://login.test/"),
         ("304 Not Modified\r\n\r\n", "answers 304: is a Treadle server there"),
     ],
@@ -172,7 +174,7 @@ async def test_of_a_body_that_a_proxy_does_not_take_it_is_said_that_it_is_too_la
         )
 
     assert isinstance(answers[1], PayloadTooLarge)
-    assert "answers 413: a proxy takes less than the server does" in str(answers[1])
+    assert "answers 413: a proxy allows less than the server does" in str(answers[1])
     assert taken == [0, 2]
     await channel.close()
 

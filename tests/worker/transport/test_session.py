@@ -79,7 +79,7 @@ async def test_a_request_that_may_not_be_repeated_fails_when_its_answer_was_lost
         await something_came(fake)
         await fake.connections[0].close(1001)
 
-        with pytest.raises(ConnectionLost, match="look whether it was done"):
+        with pytest.raises(ConnectionLost, match="check whether it was done"):
             await asking
 
 
@@ -89,7 +89,7 @@ async def test_what_was_sent_when_the_session_was_given_up_may_have_been_done() 
         await something_came(fake)
         await session.close()
 
-        with pytest.raises(ConnectionLost, match="look whether it was done"):
+        with pytest.raises(ConnectionLost, match="check whether it was done"):
             await asking
         with pytest.raises(ConnectionFailed, match="the session was closed"):
             await session.call("action", resend=False)
@@ -99,7 +99,7 @@ async def test_a_bound_request_never_goes_to_the_next_connection() -> None:
     async with fake_server(echo) as fake:
         session = Session((fake.url,), None, on_push=lambda _: None)
 
-        with pytest.raises(ConnectionFailed, match="at this moment"):
+        with pytest.raises(ConnectionFailed, match="at the moment"):
             await session.call("reports", bound=True)
 
 

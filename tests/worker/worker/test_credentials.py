@@ -106,7 +106,7 @@ async def test_code_that_waits_for_what_it_submits_is_told_of_the_scope_that_thi
     async with working(submits, jobs.small, concurrency=2):
         blind = await client.submit(submits.bind(n=1), options=Options(scopes=["queue:create-task:@global/*"]))
 
-        with pytest.raises(TaskFailed, match="credential has to have the scope queue:read of its room"):
+        with pytest.raises(TaskFailed, match="credential needs the scope queue:read of its room"):
             await blind.result(timeout=30)
 
 

@@ -64,8 +64,8 @@ def test_what_a_server_refuses_is_said_once_until_it_takes_one(caplog: pytest.Lo
         beat(url, times=6)
 
     said = [record.getMessage() for record in caplog.records]
-    full = f"no heartbeat over HTTP at {url} either: Store unavailable: no room; trying again"
-    proxy = f"no heartbeat over HTTP at {url} either: it answers 502, and no Treadle server does so; trying again"
+    full = f"the heartbeat over HTTP at {url} failed too: Store unavailable: no room; trying again"
+    proxy = f"the heartbeat over HTTP at {url} failed too: it answered 502, which no Treadle server does; trying again"
     assert said == [full, full, proxy]
 
 

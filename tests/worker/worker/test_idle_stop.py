@@ -105,11 +105,11 @@ async def test_a_worker_runs_all_there_is_and_ends(
         await worker.run_async()
 
     assert [await handle.result(timeout=60) for handle in handles] == [2 * n for n in range(300)]
-    assert "there was nothing to run for 0.5 s: the worker stops" in caplog.messages
+    assert "there was nothing to run for 0.5 s: stopping the worker" in caplog.messages
     assert [item.name async for item in client.workers() if item.state != "offline"] == []
 
 
 @pytest.mark.parametrize(("given", "shown"), [(0, "0"), (-1, "-1"), (math.nan, "nan"), ("soon", "'soon'")])
 def test_a_time_that_is_none_is_refused(given: Any, shown: str) -> None:
-    with pytest.raises(ValueError, match=f"max_idle is a time in seconds, or a timedelta, .*, not {shown}"):
+    with pytest.raises(ValueError, match=f"max_idle must be seconds or a timedelta, .*, not {shown}"):
         Worker([double], max_idle=given)

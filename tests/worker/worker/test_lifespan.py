@@ -103,7 +103,7 @@ async def test_a_lifespan_that_was_called_already_says_what_to_write() -> None:
     async def lifespan() -> AsyncIterator[None]:
         yield
 
-    with pytest.raises(DefinitionError, match="give the function itself"):
+    with pytest.raises(DefinitionError, match="pass the function itself"):
         worker_of(lifespan())
 
 
@@ -112,6 +112,6 @@ def test_a_lifespan_that_is_no_function_without_arguments_is_refused_where_it_is
     async def of_an_application(app: object) -> AsyncIterator[None]:
         yield
 
-    for wrong, said in ((3, "not 3$"), (of_an_application, "takes some$")):
-        with pytest.raises(DefinitionError, match=f"lifespan is a function without arguments, .* {said}"):
+    for wrong, said in ((3, "not 3$"), (of_an_application, "takes arguments$")):
+        with pytest.raises(DefinitionError, match=f"lifespan must be a function without arguments: .* {said}"):
             worker_of(wrong)

@@ -52,8 +52,8 @@ async def test_a_worker_warns_of_a_limit_that_allows_something_else_and_leaves_i
     assert (await client.limit("openai")).concurrency == 7
     [said] = [record.getMessage() for record in caplog.records if "openai" in record.getMessage()]
     assert said == (
-        "the limit openai of @global allows 7 at once, and @global:tasks:ask says 2 at once and"
-        " 1000 in 1 s, 1000 together: the first counts; `treadle limits set` changes it"
+        "the limit openai of @global allows 7 at once, but @global:tasks:ask declares 2 at once and"
+        " 1000 in 1 s, 1000 together: the first applies; `treadle limits set` changes it"
     )
 
 
@@ -73,8 +73,8 @@ async def test_a_worker_warns_of_what_a_full_limit_does_only_where_its_code_says
 
     [said] = [record.getMessage() for record in caplog.records if "the limit" in record.getMessage()]
     assert said == (
-        "the limit patient of @global allows 2 at once and on_full: newest, and @global:tasks:hold_on says 2 at once"
-        " and on_full: wait: the first counts; `treadle limits set` changes it"
+        "the limit patient of @global allows 2 at once and on_full: newest, but @global:tasks:hold_on declares 2 at"
+        " once and on_full: wait: the first applies; `treadle limits set` changes it"
     )
 
 
@@ -91,7 +91,9 @@ async def test_a_worker_warns_of_a_rate_that_is_another_by_a_second(
         async with working(bill):
             await until(lambda: caplog.records, pause=0)
 
-    assert "allows 1 in 2592001 s, 1 together, and @global:tasks:bill says 1 in 2592000 s, 1 together" in caplog.text
+    assert (
+        "allows 1 in 2592001 s, 1 together, but @global:tasks:bill declares 1 in 2592000 s, 1 together" in caplog.text
+    )
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "nul\0", "\ud800"])
@@ -107,15 +109,15 @@ async def test_a_submit_names_limits_and_does_not_set_them(client: Client) -> No
 
     told = (await client.get(handle.id)).counts_against or ()
     assert {(one.name, one.key, one.weight) for one in told} == {("openai", "c", 1), ("gpu", "a", 1)}
-    with pytest.raises(errors.InvalidArguments, match="names 'gpu' and does not set it"):
+    with pytest.raises(errors.InvalidArguments, match="can only name 'gpu', not set it"):
         Options(limits=[Limit("gpu", concurrency=1)])
 
 
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        ("openai", "is no list of Limit"),
-        ([{"name": "openai"}], "is no list of Limit"),
+        ("openai", "is not a list of Limit"),
+        ([{"name": "openai"}], "is not a list of Limit"),
         ([Limit(str(n)) for n in range(5)], "at most 4"),
     ],
 )
@@ -127,7 +129,7 @@ def test_limits_that_can_not_be_are_refused_where_they_are_written(limits, said)
 
 
 def test_a_rate_that_is_none_is_refused_where_it_is_written() -> None:
-    with pytest.raises(errors.InvalidArguments, match="is no pair"):
+    with pytest.raises(errors.InvalidArguments, match="is not a pair"):
         Limit("a", rate=5)  # type: ignore[arg-type]
     with pytest.raises(errors.InvalidArguments, match="give rate"):
         Limit("a", concurrency=1, burst=3)

@@ -230,8 +230,8 @@ class Timer:
     [
         (plain, "a list of functions"),
         ("plain", "a list of functions"),
-        ([plain, "plain"], "'plain' is no function"),
-        ([Timer], "Timer'> is no function"),
+        ([plain, "plain"], "'plain' is not a function"),
+        ([Timer], "Timer'> is not a function"),
         ([of_one], "can't be called with a context and call_next"),
         ([yields], "yields"),
     ],

@@ -91,7 +91,9 @@ async def test_that_reports_wait_is_said_once_and_not_at_each_try(
 
     assert len(tries) == 8
     said = [record.getMessage() for record in caplog.records]
-    assert said == ["reports wait: Store unavailable: the disk is full; trying again"] * 2, "once for each time"
+    assert said == ["reports could not be sent yet: Store unavailable: the disk is full; trying again"] * 2, (
+        "once for each time"
+    )
 
 
 async def test_reports_that_go_again_go_before_those_that_came_meanwhile() -> None:
@@ -176,7 +178,7 @@ async def test_lines_that_come_too_fast_are_left_out_and_counted() -> None:
         assert await reporter.flushed(5)
 
     assert len(lines) == LINES_AT_ONCE
-    assert lines[0]["message"] == "11 lines were logged too fast and left out"
+    assert lines[0]["message"] == "11 lines were dropped, because they were logged too fast"
     assert lines[-1]["message"] == f"line {LINES_AT_ONCE + 9}"
 
 

@@ -65,7 +65,7 @@ async def test_tasks_for_which_there_is_no_thread_wait_for_one_and_spend_no_requ
         assert [await handle.result(timeout=30) for handle in handles] == list(range(5))
     assert [len(await handle.runs()) for handle in handles] == [1] * 5
     [said] = [record.getMessage() for record in caplog.records if "could not start a thread" in record.getMessage()]
-    assert said.endswith("lower its concurrency; 1 run, and what else is claimed waits until one of them has ended")
+    assert said.endswith("lower its concurrency; 1 running, and the other claimed tasks wait until one of them ends")
 
 
 async def test_what_waits_for_a_thread_can_be_cancelled_and_its_timeout_counts_from_when_it_has_one(

@@ -184,11 +184,11 @@ async def test_a_value_whose_key_is_gone_fails_its_run_and_harms_nothing_else(
         await lost.resume()
         async with either(whisper, codec=FernetCodec([new_key(), key])) as rotated:
             ended = await lost.wait(30)
-        with pytest.raises(CantDecrypt, match="none of the keys that are here fits"):
+        with pytest.raises(CantDecrypt, match="none of the keys here fits"):
             await lost.result(5)
 
     assert (end.status, end.error) == ("failed", UNOPENED)
-    assert f"task {lost.id}, run 0, of @global:tasks:whisper can't begin: it can't be decrypted" in caplog.text
+    assert f"task {lost.id}, run 0, of @global:tasks:whisper can't start: it can't be decrypted" in caplog.text
     assert ended.status == "completed"
     async with Client(server.url, server.token, codec=rotated.config.sealer.codec) as both:
         assert await both.handle(lost.id).result(5) == {"said": "x"}

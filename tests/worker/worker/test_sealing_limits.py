@@ -114,16 +114,16 @@ async def test_a_sealed_payload_that_does_not_tell_its_keys_is_refused(server: S
     ("customer", "why"),
     [
         (["acme"], "an object or a list"),
-        ("", "a text of 0 characters; it may have 1 to 255"),
-        ("x" * 256, "a text of 256 characters; it may have 1 to 255"),
-        (10**255, "a text of 256 characters; it may have 1 to 255"),
+        ("", "a string of 0 characters; it may have 1 to 255"),
+        ("x" * 256, "a string of 256 characters; it may have 1 to 255"),
+        (10**255, "a string of 256 characters; it may have 1 to 255"),
     ],
 )
 async def test_a_key_that_the_server_would_refuse_in_plain_is_refused_before_anything_is_sent(
     server: Served, customer: object, why: str
 ) -> None:
     async with Client(server.url, server.token, codec=CODEC) as keyed:
-        with pytest.raises(InvalidArguments, match=f"limits: the key /who/customer leads to {why}"):
+        with pytest.raises(InvalidArguments, match=f"limits: the key /who/customer points to {why}"):
             await keyed.submit(of(customer))
 
 

@@ -61,7 +61,7 @@ async def test_that_a_step_waits_is_said_once_and_not_at_each_try(
     await keeper_at(link).receive(held, {"step": "approved", "occurrence": 0})
 
     [record] = caplog.records
-    assert record.getMessage() == "a step waits: Store unavailable: not now; trying again"
+    assert record.getMessage() == "a step could not be sent yet: Store unavailable: not now; trying again"
 
 
 @pytest.mark.parametrize("ask", ["kept", "receive"])

@@ -90,7 +90,7 @@ def test_a_worker_that_is_sent_to_another_process_says_what_to_do() -> None:
     """As by `multiprocessing.Process(target=worker.run)` where processes are spawned: some lambda could not be."""
     worker = Worker([nothing], url="http://127.0.0.1:1", token="none")
 
-    with pytest.raises(TypeError, match=r"^a worker belongs to the process .*: make one in each$"):
+    with pytest.raises(TypeError, match=r"^a worker belongs to the process .*: create one in each process$"):
         pickle.dumps(worker.run)
 
 
@@ -125,7 +125,7 @@ def test_a_worker_that_runs_does_not_run_a_second_time_beside_it() -> None:
         running = asyncio.create_task(worker.run_async())
         async with asyncio.timeout(30):
             await worker.ready.wait()
-            with pytest.raises(RuntimeError, match="this worker runs already: make another one"):
+            with pytest.raises(RuntimeError, match="this worker is already running: create another"):
                 await worker.run_async()
             worker.stop()
             await running

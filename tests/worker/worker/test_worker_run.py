@@ -95,7 +95,7 @@ async def test_many_tasks_are_submitted_at_once_and_all_complete(client: Client,
 async def test_a_result_that_is_not_there_in_time_raises_and_the_task_goes_on(client: Client) -> None:
     handle = await add.submit(1)
 
-    with pytest.raises(WaitTimeout, match="it is left as it is"):
+    with pytest.raises(WaitTimeout, match="it goes on"):
         await handle.result(timeout=0.05)
 
     assert await handle.status() == "pending"
@@ -365,7 +365,7 @@ async def test_a_worker_says_that_it_is_given_nothing_of_the_servers(
     async with working(add, of_the_server):
         [said] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
 
-    assert said.startswith("the worker is given none of @internal:tasks:of_the_server: ")
+    assert said.startswith("the worker gets no tasks of @internal:tasks:of_the_server: ")
 
 
 async def test_a_new_version_with_one_more_optional_argument_serves_what_waits_and_what_is_new(

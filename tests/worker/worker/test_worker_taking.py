@@ -202,7 +202,7 @@ async def test_a_worker_that_is_asked_to_drain_ends_what_it_runs_and_itself_l10(
         running = await last.submit()
         await begun.wait()
         assert (await client.drain_worker(worker.id or "")).state == "draining"
-        await until(lambda: "the server asks the worker to drain" in caplog.text)
+        await until(lambda: "the server asked the worker to drain" in caplog.text)
         late = await noop.submit(1)
         release.set()
         assert await running.result(timeout=20) == "done"

@@ -1,1 +1,1 @@
-"""`treadle bench` and `treadle demo`: servers, workers and submitters in processes, measured or looked at."""
+"""`treadle bench` and `treadle demo`: servers, workers and submitters in processes, to measure or to watch."""

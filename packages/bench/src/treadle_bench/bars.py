@@ -1,7 +1,7 @@
-"""How fast it must be: ratios within one run, to the strongest peer, to other figures of ours, or to the machine.
+"""The performance bars: ratios within one run, to the strongest peer, to other figures of ours, or to the machine.
 
-Machines and hours differ by a factor of three; what was measured in turn is compared. A bar whose other side was not
-measured in this run is told of, and neither met nor missed.
+Machines and hours differ by a factor of three, so only figures measured in turn are compared. A bar whose other side
+was not measured in this run is shown as neither met nor missed.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,35 +13,35 @@ from pydantic import BaseModel
 from treadle_bench.figures import BOTH, NONE, POSTGRESQL, SQLITE, Ratio, Row
 
 PEER = "pgqueuer"
-"""Whom to measure up to: the fastest queue that keeps its tasks in a database."""
+"""The peer to compare with: the fastest queue that keeps its tasks in a database."""
 
 INSERTS, ECHO_MS = 6_000, 0.10
-"""The limits of the machine that bars in seconds and milliseconds are meant for: INSERTs of one row a second, and a
+"""The limits of the reference machine for bars in seconds and milliseconds: single-row INSERTs per second, and a
 socket's echo."""
 
 
 class Verdict(BaseModel):
-    """What became of a bar."""
+    """The result of a bar."""
 
     what: str
     database: str
     unit: str
     limit: float
     is_floor: bool
-    """Whether it is at least so much, or at most."""
+    """Whether the limit is a minimum; otherwise it is a maximum."""
     value: float | None
-    """None: what it is reckoned from was not measured."""
+    """None if something that it is computed from was not measured."""
 
     @property
     def met(self) -> bool | None:
-        """Whether the value reaches the bar; None when there is no value."""
+        """Whether the value meets the limit; None without a value."""
         if self.value is None:
             return None
         return self.value >= self.limit if self.is_floor else self.value <= self.limit
 
 
 class Found:
-    """What came out of a run, by case, figure and database."""
+    """The results of a run, by case, figure and database."""
 
     def __init__(self, rows: Iterable[Row], ratios: Iterable[Ratio]) -> None:
         self._rows = {(row.case, row.figure, row.database): row for row in rows if row.x is None}
@@ -50,31 +50,31 @@ class Found:
         }
 
     def ours(self, case: str, figure: str, database: str) -> float | None:
-        """Return the median of a figure, None when it was not measured."""
+        """Return the median of a figure; None if it was not measured."""
         row = self._rows.get((case, figure, database))
         return None if row is None else row.median
 
     def ahead(self, case: str, figure: str, database: str) -> float | None:
-        """Return how far a figure is ahead of the peer's, None when one of them was not measured."""
+        """Return the ratio of a figure to the peer's, above 1 if ours is better; None if either was not measured."""
         return self._ratios.get((case, figure, database))
 
     def slowness(self) -> float | None:
-        """Return how many times slower than the bar machine this one is: the mean of its INSERTs and its echo."""
+        """Return how many times slower than the reference machine this one is: the mean of its INSERTs and echo."""
         inserts, echo = self.ours("limits", "single INSERT", NONE), self.ours("limits", "echo", NONE)
         return None if inserts is None or echo is None else sqrt((INSERTS / inserts) * (echo / ECHO_MS))
 
 
-Reckon = Callable[[Found, str], float | None]
+Formula = Callable[[Found, str], float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A limit for each database, and how the value is reckoned."""
+    """A limit for each database, and how the value is computed."""
 
     what: str
     case: str
-    """The case that is asked for: a bar of another one is not told of."""
-    reckon: Reckon
+    """The case it belongs to: the bar is only shown if that case was run."""
+    formula: Formula
     limits: Mapping[str, float]
     unit: str = "x"
     is_floor: bool = True
@@ -84,7 +84,7 @@ class Bar:
         return [
             Verdict(
                 what=self.what, database=database, unit=self.unit, limit=limit, is_floor=self.is_floor,
-                value=self.reckon(found, database),
+                value=self.formula(found, database),
             )
             for database, limit in self.limits.items()
         ]  # fmt: skip
@@ -95,37 +95,37 @@ def on_both(limit: float) -> Mapping[str, float]:
     return dict.fromkeys(BOTH, limit)
 
 
-def _itself(case: str, figure: str) -> Reckon:
+def _itself(case: str, figure: str) -> Formula:
     return lambda found, database: found.ours(case, figure, database)
 
 
-def _ahead(case: str, figure: str) -> Reckon:
+def _ahead(case: str, figure: str) -> Formula:
     return lambda found, database: found.ahead(case, figure, database)
 
 
-def _of(case: str, figure: str, other_case: str, other: str) -> Reckon:
-    def reckon(found: Found, database: str) -> float | None:
+def _of(case: str, figure: str, other_case: str, other: str) -> Formula:
+    def formula(found: Found, database: str) -> float | None:
         value, whole = found.ours(case, figure, database), found.ours(other_case, other, database)
         return None if value is None or not whole else value / whole
 
-    return reckon
+    return formula
 
 
 def _of_limits(found: Found, database: str) -> float | None:
-    """Return a lone submit's rate, of what an echo and an INSERT one after the other would have."""
+    """Return the rate of single submits, as a share of the rate with one echo and one INSERT each, in sequence."""
     rate = found.ours("submit", "one by one", database)
     inserts, echo = found.ours("limits", "single INSERT", NONE), found.ours("limits", "echo", NONE)
     return None if rate is None or inserts is None or echo is None else rate * (echo / 1000 + 1 / inserts)
 
 
-def _scaled(case: str, figure: str) -> Reckon:
-    """Reckon what a time would be on the bar machine."""
+def _scaled(case: str, figure: str) -> Formula:
+    """Return a function that computes what a time would be on the reference machine."""
 
-    def reckon(found: Found, database: str) -> float | None:
+    def formula(found: Found, database: str) -> float | None:
         value, slowness = found.ours(case, figure, database), found.slowness()
         return None if value is None or slowness is None else value / slowness
 
-    return reckon
+    return formula
 
 
 def _peer_bars() -> Iterable[Bar]:
@@ -140,7 +140,7 @@ def _peer_bars() -> Iterable[Bar]:
     )
     for what, case, figure, sqlite, postgresql in each:
         limits = {SQLITE: sqlite, POSTGRESQL: postgresql}
-        yield Bar(what=f"{what}, ahead of {PEER}", case=case, reckon=_ahead(case, figure), limits=limits)
+        yield Bar(what=f"{what}, ahead of {PEER}", case=case, formula=_ahead(case, figure), limits=limits)
 
 
 def _own_bars() -> Iterable[Bar]:
@@ -156,7 +156,7 @@ def _own_bars() -> Iterable[Bar]:
             figure = f"of the plain drain, {jobs}"
             yield _plain(f"first 5,000 of {pending}, {jobs}, of the plain drain", case, figure, on_both(0.9))
     yield Bar(
-        what="submit one by one, of an echo and an INSERT", case="submit", reckon=_of_limits, limits={SQLITE: 0.6}
+        what="submit one by one, of an echo and an INSERT", case="submit", formula=_of_limits, limits={SQLITE: 0.6}
     )
     start, result = ("latency", "submit to start, p50"), ("latency", "submit to result, p50")
     yield _share("submit to result of submit to start, p50", result, start, on_both(1.5), is_floor=False)
@@ -188,13 +188,13 @@ def _own_bars() -> Iterable[Bar]:
 def _plain(
     what: str, case: str, figure: str, limits: Mapping[str, float], *, unit: str = "x", is_floor: bool = True
 ) -> Bar:
-    return Bar(what=what, case=case, reckon=_itself(case, figure), limits=limits, unit=unit, is_floor=is_floor)
+    return Bar(what=what, case=case, formula=_itself(case, figure), limits=limits, unit=unit, is_floor=is_floor)
 
 
 def _share(
     what: str, one: tuple[str, str], whole: tuple[str, str], limits: Mapping[str, float], *, is_floor: bool = True
 ) -> Bar:
-    return Bar(what=what, case=one[0], reckon=_of(*one, *whole), limits=limits, is_floor=is_floor)
+    return Bar(what=what, case=one[0], formula=_of(*one, *whole), limits=limits, is_floor=is_floor)
 
 
 def _times() -> Iterable[Bar]:
@@ -209,14 +209,14 @@ def _times() -> Iterable[Bar]:
     )
     for case, figure, unit, limits in each:
         what = f"{figure}, on the bar machine"
-        yield Bar(what=what, case=case, reckon=_scaled(case, figure), limits=limits, unit=unit, is_floor=False)
+        yield Bar(what=what, case=case, formula=_scaled(case, figure), limits=limits, unit=unit, is_floor=False)
 
 
 BARS: tuple[Bar, ...] = (*_peer_bars(), *_own_bars(), *_times())
 
 
 def verdicts(rows: Iterable[Row], ratios: Iterable[Ratio]) -> list[Verdict]:
-    """Return what became of the bars of all cases that were measured."""
+    """Return the verdicts of the bars of all cases that were measured."""
     rows = list(rows)
     found, measured = Found(rows, ratios), {(row.case, row.database) for row in rows}
     return [one for bar in BARS for one in bar.judge(found) if (bar.case, one.database) in measured]

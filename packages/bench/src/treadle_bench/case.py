@@ -1,4 +1,4 @@
-"""A case: a measurement that has a name, and what its samples come to."""
+"""A case: a named measurement, and the rows that its samples make up."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from treadle_bench.testbed import Testbed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A measurement that can be asked for by name; `measure` raises `BenchFailed`."""
+    """A measurement that can be chosen by name. `measure` raises `BenchFailed`."""
 
     name: str
     summary: str
@@ -17,9 +17,9 @@ class Case:
     measure: Callable[[Testbed], Iterable[Sample]]
     databases: tuple[str, ...] = BOTH
     is_once: bool = False
-    """Whether it takes its repetitions itself, on what takes long to load."""
+    """Whether it repeats by itself, because its data takes long to load."""
     axis: str | None = None
-    """What `x` is, for a case that measures a curve."""
+    """The meaning of `x`, for a case that measures a curve."""
 
     def figure(self, name: str) -> Figure:
         """Return the figure of this name."""

@@ -1,4 +1,4 @@
-"""Every case there is, in the order in which they are shown."""
+"""Every case, in the order in which they are shown."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from treadle_bench.cases.starts import STARTS
 from treadle_bench.cases.submits import SUBMITS
 
 BARRED = (LIMITS, *DRAINS, *SUBMITS, READING, OBSERVED, PLAIN_HTTP, *SEVERAL, MEMORY, SOAK, *STARTS)
-"""The cases that a bar is reckoned from: what runs when none is named."""
+"""The cases that bars are computed from, which run if none is named."""
 
 GROUPS = {"bars": BARRED, "curves": CURVES}
 
@@ -24,7 +24,7 @@ CASES = {case.name: case for case in (*BARRED, *CURVES)}
 
 
 def chosen(names: Sequence[str]) -> list[Case]:
-    """Return the cases of these names, of cases and groups. Raises `KeyError` with a name that there is not."""
+    """Return the cases of these names of cases and groups. Raises `KeyError` with an unknown name."""
     found: dict[str, Case] = {}
     for name in names or ("bars",):
         for case in GROUPS[name] if name in GROUPS else (CASES[name],):

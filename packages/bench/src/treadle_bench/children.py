@@ -1,4 +1,4 @@
-"""The processes that the demo and the bench start, and their end, which comes whatever happens to those."""
+"""The processes that the demo and the bench start, which never outlive them."""
 
 import contextlib
 import os
@@ -16,17 +16,17 @@ COMMAND = "treadle_bench.die_with_parent"
 """The module that runs a `treadle` command which ends with its starter."""
 
 STOP_SECONDS = 4.0
-"""How long a child may take to stop when it is asked to."""
+"""How long a child may take to stop when asked to."""
 
 REAP_SECONDS = 2.0
-"""How long one that was killed may take to be gone."""
+"""How long a killed process may take to disappear."""
 
 _LOOK_SECONDS = 0.01
-"""How often it is looked whether a process has ended."""
+"""How often to check whether a process has ended."""
 
 
 class Child:
-    """A `treadle` command in a process of its own, that writes to a log."""
+    """A `treadle` command in a process of its own, whose output goes to a log."""
 
     def __init__(self, name: str, process: subprocess.Popen[bytes], log: Path | None) -> None:
         self.name = name
@@ -44,17 +44,17 @@ class Child:
 
     @property
     def served_url(self) -> str | None:
-        """What a server says that it serves; None as long as it has not said so."""
+        """The URL that a server has reported; None until it has."""
         found = re.search(r"Treadle serves (\S+)\n", self.output())
         return found[1] if found else None
 
     @property
     def has_own_group(self) -> bool:
-        """Whether it leads a group of processes, rather than being one of its starter's."""
+        """Whether it leads a process group of its own, instead of sharing its starter's."""
         return self._log is not None
 
     def stop(self) -> None:
-        """Ask the process to stop, and kill it with all that it has started when it takes too long."""
+        """Ask the process to stop, and kill it with all that it has started if it takes too long."""
         if self.is_running:
             self.process.terminate()
             wait(self.process, STOP_SECONDS)
@@ -67,10 +67,11 @@ class Child:
 
 
 class Children:
-    """Starts `treadle` commands, and stops them at the end of its block, last ones first.
+    """Starts `treadle` commands, and stops them at the end of its block, in reverse order.
 
-    Each ends with its starter (`treadle_bench.die_with_parent`): one killed with -9 leaves none behind. Those with a
-    log stand in a session of their own: a Ctrl-C in the terminal is for the starter, which then stops them in order.
+    Each ends with its starter (`treadle_bench.die_with_parent`), so a starter killed with -9 leaves none behind. Those
+    with a log have a session of their own: a Ctrl-C in the terminal only reaches the starter, which then stops them in
+    order.
     """
 
     def __init__(self, directory: Path, environment: dict[str, str]) -> None:
@@ -86,7 +87,7 @@ class Children:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # From here on a further Ctrl-C must not interrupt the stopping.
+        # From here on, another Ctrl-C must not interrupt the stopping.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             for child in reversed(self._running):
@@ -100,7 +101,7 @@ class Children:
     def start(self, name: str, *arguments: str, module: str = COMMAND) -> Child:
         """Start a command in the background; its output goes to `NAME.log`.
 
-        `module` is what `python -m` runs with the pipe's file descriptor and the arguments, unless it is a command.
+        `module` is run by `python -m` with the pipe's file descriptor and the arguments; by default it runs `treadle`.
         """
         log = self._directory / f"{name}.log"
         output = self._files.enter_context(log.open("wb"))
@@ -117,14 +118,14 @@ class Children:
         return self._add(Child(name, process, log))
 
     def open(self, name: str, *arguments: str) -> Child:
-        """Start a command that has the terminal for itself."""
+        """Start a command that has the terminal to itself."""
         process = subprocess.Popen(  # noqa: S603 - our own command
             self._command(COMMAND, *arguments), env=self.environment, pass_fds=(self._read_end,)
         )
         return self._add(Child(name, process, None))
 
     def _command(self, module: str, *arguments: str) -> list[str]:
-        # -P: a file of the current directory, say a token.py, must not stand in for the standard library's.
+        # -P: a file in the current directory, such as token.py, must not shadow the standard library's.
         return [sys.executable, "-P", "-m", module, str(self._read_end), *arguments]
 
     def _add(self, child: Child) -> Child:
@@ -132,20 +133,20 @@ class Children:
         return child
 
     def first_ended(self) -> Child | None:
-        """Return a background child that has ended, which none should by itself."""
+        """Return a background child that has ended, which none should do by itself."""
         return next((child for child in self._running if child.has_own_group and not child.is_running), None)
 
 
 def reap(process: subprocess.Popen[Any]) -> None:
-    """Wait for the end of a process that was killed, `REAP_SECONDS` at most: the system forgets it with its starter."""
+    """Wait for the end of a killed process, for `REAP_SECONDS` at most; after that it is left to the system."""
     wait(process, REAP_SECONDS)
 
 
 def wait(process: subprocess.Popen[Any], seconds: float) -> None:
-    """Wait for a process to end, for so many seconds at most.
+    """Wait for a process to end, for this many seconds at most.
 
-    A Ctrl-C that comes while `Popen.poll` takes its lock leaves that locked for ever. Whoever then calls `Popen.wait`
-    without a limit, and on Python 3.15 with one too, waits for it for ever.
+    A Ctrl-C that comes while `Popen.poll` takes its lock leaves the lock held for ever. `Popen.wait` without a timeout
+    would then wait for it for ever, on Python 3.15 even with one.
     """
     end = monotonic() + seconds
     while process.poll() is None and monotonic() < end:
@@ -153,5 +154,5 @@ def wait(process: subprocess.Popen[Any], seconds: float) -> None:
 
 
 def without_treadle() -> dict[str, str]:
-    """Return the environment without what is set there for another server."""
+    """Return the environment without settings for another server."""
     return {name: value for name, value in os.environ.items() if not name.startswith("TREADLE_")}

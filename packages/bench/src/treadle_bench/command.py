@@ -1,4 +1,4 @@
-"""The command `treadle bench`; what it needs is loaded when it runs."""
+"""The command `treadle bench`. Imports what it needs only when it runs."""
 
 import sys
 from pathlib import Path
@@ -59,7 +59,7 @@ def bench(
         kinds = ("sqlite", "postgresql") if database == "both" else (database,)
         options = _options(cases, kinds, postgres_url, repeats, scale, minutes, rate, against, scratch)
         for path in filter(None, (svg, _path(json_to))):
-            # Before hours of measuring, and not behind them.
+            # Before hours of measuring, not after them.
             with writing(path), path.open("ab"):
                 pass
         report = _measure(options)
@@ -120,7 +120,7 @@ def _read(path: Path) -> "Report":
     try:
         return Report.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
-        raise click.UsageError(f"{path} is no report of treadle bench: {error}") from None
+        raise click.UsageError(f"{path} is not a report of treadle bench: {error}") from None
 
 
 def _path(json_to: str | None) -> Path | None:
@@ -148,5 +148,5 @@ def _write(report: "Report", json_to: str | None, *, markdown: bool, svg: Path |
     if markdown:
         click.echo(clean_lines(as_markdown(report), indent=""), nl=False)
     else:
-        # A file or a pipe has no width: lines that are not broken are easier to search.
+        # A file or a pipe has no width; lines that are not wrapped are easier to search.
         print_report(report, Console(highlight=False, width=None if sys.stdout.isatty() else 140))

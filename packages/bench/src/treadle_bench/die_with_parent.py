@@ -1,7 +1,7 @@
-"""Runs a `treadle` command that ends with whoever started it: `python -m treadle_bench.die_with_parent FD COMMAND …`.
+"""Runs a `treadle` command that ends with its starter: `python -m treadle_bench.die_with_parent FD COMMAND …`.
 
-FD is the reading end of a pipe whose writing end the starter alone holds. However the starter goes, by `kill -9` too,
-the pipe ends, and so does this process with all of its group. The starter needs nothing from the platform but pipes.
+FD is the read end of a pipe whose write end only the starter holds. However the starter ends, even by `kill -9`, the
+pipe closes, and this process ends with its whole group. No platform feature other than pipes is needed.
 """
 
 import os
@@ -11,7 +11,7 @@ import threading
 import time
 
 GRACE_SECONDS = 3.0
-"""How long the command may take to end by itself once the pipe has ended."""
+"""How long the command may take to end by itself once the pipe has closed."""
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def die_with_parent(pipe: int) -> None:
-    """End this process, and its group when it leads one, once the pipe has ended; watched by a thread."""
+    """End this process, and its group if it leads one, once the pipe has closed. Returns at once; a thread watches."""
     threading.Thread(target=_watch, args=(pipe,), daemon=True).start()
 
 
@@ -35,7 +35,7 @@ def _watch(pipe: int) -> None:
         pass
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(GRACE_SECONDS)
-    # A leader takes its group along: a worker's child processes. Others share their group with the starter.
+    # A leader takes its group along, such as a worker's child processes. Others share their group with the starter.
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)

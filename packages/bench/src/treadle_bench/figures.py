@@ -1,4 +1,4 @@
-"""What is measured, and in what unit; and what came out."""
+"""What is measured and in which unit, and the results."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class BenchFailed(Exception):
 
 
 class Sample(NamedTuple):
-    """One measured value; `x` is where on a curve it stands."""
+    """A measured value; `x` is its position on a curve."""
 
     figure: str
     value: float
@@ -34,7 +34,7 @@ class Figure:
 
 
 class Row(BaseModel):
-    """One figure on one database: every value that was measured."""
+    """All measured values of a figure on a database."""
 
     case: str
     database: str
@@ -47,12 +47,12 @@ class Row(BaseModel):
 
     @property
     def median(self) -> float:
-        """The middle value."""
+        """The median of the values."""
         return median(self.values)
 
 
 class Ratio(BaseModel):
-    """One of our figures against a peer's, measured in turn; above 1 we are ahead."""
+    """One of our figures compared with a peer's, measured in turn; above 1 if ours is better."""
 
     peer: str
     case: str
@@ -73,6 +73,6 @@ class Failure(BaseModel):
 
 
 def percentile(values: Iterable[float], share: float) -> float:
-    """Return the value below which the given share of the values lies."""
+    """Return the value below which this share of the values lies."""
     ordered = sorted(values)
     return ordered[max(0, min(len(ordered) - 1, int(len(ordered) * share) - (share > 0.5)))]

@@ -1,4 +1,4 @@
-"""A running server, and the workers and loads around it, each a process of its own."""
+"""A running server with its workers and loads, each in a process of its own."""
 
 import http.client
 import json
@@ -32,18 +32,18 @@ class Harness:
         children.environment |= {"TREADLE_URL": self.url, "TREADLE_TOKEN": self.token}
 
     def close(self) -> None:
-        """Close the connection that looks at the server."""
+        """Close the connection to the server."""
         self._connection.close()
 
     def start_worker(self, *, jobs: int = 1) -> Child:
-        """Start `treadle worker` for the first `jobs` queues of no-ops, and for the other tasks."""
+        """Start `treadle worker` for the first `jobs` no-op queues and for the other tasks."""
         self._children.environment |= {tasks.DIRECTORY: str(self._directory), tasks.JOBS: str(jobs)}
         return self._children.start(
             _name(self._directory, "worker"), "worker", tasks.__name__, "--concurrency", "100", "--drain-grace", "2"
         )
 
     def start_many_workers(self, workers: int, *, concurrency: int) -> Child:
-        """Start so many workers in one process, for the first queue and the measuring of latency."""
+        """Start this many workers in one process, for the first queue and for measuring latency."""
         self._children.environment |= {tasks.DIRECTORY: str(self._directory)}
         return self._start("workers", {"workers": workers, "concurrency": concurrency})
 
@@ -52,17 +52,17 @@ class Harness:
         return finish(self._start(load, arguments), load)
 
     def run_together(self, loads: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-        """Run loads beside each other to their ends, and return the answer of each. Raises `BenchFailed`."""
+        """Run loads concurrently to their ends, and return the answer of each. Raises `BenchFailed`."""
         running = {load: self._start(load, arguments) for load, arguments in loads.items()}
         return {load: finish(child, load) for load, child in running.items()}
 
     def cpu_seconds(self, *more: Child) -> float:
-        """Return the processor time that the server, and other processes, have taken until now."""
+        """Return the processor time that the server and these other processes have used so far."""
         return sum(cpu_seconds_of(child.process.pid) for child in (self._server, *more))
 
     @contextmanager
     def running(self, load: str, **arguments: Any) -> Iterator[Callable[[], Any]]:
-        """Have a load run during the block, from when it is ready; it gives how to stop it and get its answer."""
+        """Run a load during the block, once it is ready; yield a function that stops it and returns its answer."""
         child = self._start(load, arguments)
         until(lambda: bool(child.output()), child, f"{load} is not ready")
 
@@ -76,28 +76,28 @@ class Harness:
             child.stop()
 
     def ask(self, path: str) -> Any:
-        """Return what the server answers to a GET. Raises `BenchFailed`."""
+        """Return the server's answer to a GET. Raises `BenchFailed`."""
         try:
             status, body = self._get(path)
         except ConnectionError:
-            # The server closes connections on which nothing was asked for a while.
+            # The server closes idle connections.
             self._connection.close()
             status, body = self._get(path)
         if status != 200:
-            raise BenchFailed(f"GET {path} is answered {status}: {body[:200]!r}")
+            raise BenchFailed(f"GET {path} was answered with {status}: {body[:200]!r}")
         return json.loads(body)
 
     def counts(self) -> dict[str, int]:
-        """Return how many tasks the store has in each status. Raises `BenchFailed` when one failed: none may."""
+        """Return how many tasks have each status. Raises `BenchFailed` if any has failed, which none should."""
         counts: dict[str, int] = self.ask("/v1/stats")["counts"]
         if counts.get("failed"):
-            raise BenchFailed(f"{counts['failed']} tasks failed, which do nothing that could fail")
+            raise BenchFailed(f"{counts['failed']} tasks failed, though they do nothing that could fail")
         return counts
 
     def first_start(self) -> float:
-        """Return when the first task was started by a worker, in seconds of the monotonic clock.
+        """Return when a worker started the first task, in seconds of the monotonic clock.
 
-        Raises `BenchFailed` when none was.
+        Raises `BenchFailed` if none has.
         """
         found = list(self._directory.glob("first-*[0-9]"))
         if not found:
@@ -105,17 +105,17 @@ class Harness:
         return min(int(path.read_text()) for path in found) / 1e9
 
     def has_started(self) -> bool:
-        """Return whether a worker has noted its first start."""
+        """Return whether a worker has recorded its first start."""
         return any(self._directory.glob("first-*[0-9]"))
 
     def forget_starts(self) -> None:
-        """Let the next drain begin anew."""
+        """Remove the recorded starts before the next drain."""
         for path in self._directory.glob("first-*[0-9]"):
             path.unlink()
 
     @property
     def server_pid(self) -> int:
-        """Return the process of the server."""
+        """The process id of the server."""
         return self._server.process.pid
 
     def server_memory(self) -> Memory:
@@ -123,7 +123,7 @@ class Harness:
         return memory_of(self.server_pid)
 
     def server_descriptors(self) -> int:
-        """Return how many files, sockets among them, the server has open."""
+        """Return how many descriptors the server has open, including sockets."""
         return descriptors_of(self.server_pid)
 
     def _get(self, path: str) -> tuple[int, bytes]:
@@ -141,7 +141,7 @@ class Harness:
 
 @contextmanager
 def open_harness(home: dict[str, str], **settings: str) -> Iterator[Harness]:
-    """Run a server with the settings of `Testbed.home` during the block, and end all that was started around it."""
+    """Run a server with the settings of `Testbed.home` during the block, and end everything started around it."""
     directory = Path(home["TREADLE_DATA_DIR"])
     environment = without_treadle() | home | settings | {"PYTHONUNBUFFERED": "1"}
     with Children(directory, environment) as children:

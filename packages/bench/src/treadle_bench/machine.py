@@ -1,4 +1,4 @@
-"""The machine that figures were taken on, and the versions of what was measured."""
+"""The machine that figures were measured on, and the versions of what was measured."""
 
 import os
 import platform
@@ -26,14 +26,14 @@ MEMORY = frozenset({"tmpfs", "ramfs"})
 
 
 class Memory(NamedTuple):
-    """A process's memory in MB: all that is resident, and what of it is no page of a mapped file."""
+    """A process's memory in MB: all that is resident, and the anonymous part, without pages of mapped files."""
 
     resident: float
     own: float
 
 
 def describe(scratch: Path) -> dict[str, str]:
-    """Return what to know of the machine; `scratch` is the directory where databases are kept."""
+    """Return facts about the machine; `scratch` is the directory for databases."""
     return {
         "taken": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": f"{_processor()}, {os.cpu_count()} CPUs, {platform.system()} {platform.release()}",
@@ -44,7 +44,7 @@ def describe(scratch: Path) -> dict[str, str]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the distributions that are installed."""
+    """Return the versions of the installed distributions."""
     found = {}
     for name in PACKAGES:
         try:
@@ -60,13 +60,13 @@ def load() -> str:
 
 
 def scratch_directory() -> Path:
-    """Return where temporary directories go: not into memory, where a database would be synced to nothing."""
+    """Return a directory for temporary data that is not in memory, where syncing a database would cost nothing."""
     places = [Path(tempfile.gettempdir()), Path("/var/tmp"), Path.cwd()]  # noqa: S108 - a place among others
     return next((place for place in places if place.is_dir() and filesystem(place) not in MEMORY), places[0])
 
 
 def filesystem(place: Path) -> str:
-    """Return the kind of file system that a directory is on, or "unknown" where the platform does not tell."""
+    """Return the kind of file system that a directory is on; "unknown" if the platform doesn't tell."""
     mounts = Path("/proc/mounts")
     if not mounts.exists():
         return "unknown"
@@ -76,20 +76,22 @@ def filesystem(place: Path) -> str:
 
 
 def cpu_seconds_of(pid: int) -> float:
-    """Return the processor time that a process has taken, as Linux tells it. Raises `BenchFailed` elsewhere."""
+    """Return the processor time that a process has used, from Linux's /proc. Raises `BenchFailed` elsewhere."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        raise BenchFailed(f"processor time is read from /proc, which {sys.platform} has not, or {pid} ended") from None
+        raise BenchFailed(
+            f"processor time is read from /proc, which {sys.platform} does not have, or {pid} ended"
+        ) from None
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory_of(pid: int) -> Memory:
-    """Return a process's resident memory, as Linux tells it. Raises `BenchFailed` elsewhere."""
+    """Return a process's resident memory, from Linux's /proc. Raises `BenchFailed` elsewhere."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
-        raise BenchFailed(f"the memory of a process is read from /proc, which {sys.platform} has not") from None
+        raise BenchFailed(f"the memory of a process is read from /proc, which {sys.platform} does not have") from None
     found = {name: int(size) * 1024 / 1e6 for name, size in re.findall(r"^(\w+):\s+(\d+) kB", status, re.MULTILINE)}
     if "VmRSS" not in found:
         raise BenchFailed(f"process {pid} has ended")
@@ -97,21 +99,23 @@ def memory_of(pid: int) -> Memory:
 
 
 def descriptors_of(pid: int) -> int:
-    """Return how many files a process has open, as Linux tells it. Raises `BenchFailed` elsewhere."""
+    """Return how many files a process has open, from Linux's /proc. Raises `BenchFailed` elsewhere."""
     try:
-        return len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208 - names alone are counted
+        return len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208 - only names are counted
     except OSError:
-        raise BenchFailed(f"open files are read from /proc, which {sys.platform} has not, or {pid} ended") from None
+        raise BenchFailed(
+            f"open files are read from /proc, which {sys.platform} does not have, or {pid} ended"
+        ) from None
 
 
 def files_in(directory: str | Path) -> tuple[int, float]:
-    """Return how many files there are in a directory, however deep, and their MB together; logs are left out."""
+    """Return how many files a directory tree has, and their total size in MB; logs are left out."""
     sizes = []
     for place, _, names in os.walk(directory):
         for name in names:
             if name.endswith(".log"):
                 continue
-            # One may go while it is looked at.
+            # A file may disappear meanwhile.
             with suppress(FileNotFoundError):
                 sizes.append(Path(place, name).stat().st_size)
     return len(sizes), sum(sizes) / 1e6
@@ -125,7 +129,7 @@ def _processor() -> str:
 
 
 def _sync_ms(scratch: Path) -> float:
-    """Return how long it takes to have 4 KiB more on the disk for good: the floor under every durable commit."""
+    """Return how long it takes to sync another 4 KiB to the disk: the lower bound for every durable commit."""
     times = []
     with tempfile.TemporaryFile(dir=scratch) as file:
         for _ in range(SYNCS):

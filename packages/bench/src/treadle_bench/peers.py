@@ -19,7 +19,7 @@ from treadle_bench.children import reap, wait, without_treadle
 from treadle_bench.figures import BenchFailed, Ratio, Row
 
 PEER_SECONDS = 1800
-"""How long one round of a peer may take."""
+"""How long a round of a peer may take."""
 
 STOP_SECONDS = 10.0
 """How long an interrupted peer may take to end."""
@@ -34,19 +34,19 @@ COUNTERPARTS: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     ("latency", "submit to start, p50"): (("submit_to_start", "p50_ms"),),
     ("latency", "submit to start, p99"): (("submit_to_start", "p99_ms"),),
 }
-"""Which of a peer's figures stand beside ours: by case and figure; of several the best counts."""
+"""A peer's figures that correspond to ours, by case and figure; the best of several counts."""
 
 
 @dataclass(slots=True)
 class Peer:
-    """A script, how it is run, and what it has printed in each round."""
+    """A script, the command that runs it, and what it printed in each round."""
 
     name: str
     command: list[str]
     rounds: list[dict[str, Any]] = field(default_factory=list)
 
     def run(self, scratch: Path) -> None:
-        """Measure once, with its store in a directory of its own in `scratch`. Raises `BenchFailed`."""
+        """Measure once, with the peer's store in a temporary directory in `scratch`. Raises `BenchFailed`."""
         with TemporaryDirectory(prefix="treadle-bench-peer-", dir=scratch, ignore_cleanup_errors=True) as directory:
             environment = {**without_treadle(), "PEER_REPEATS": "1", "TMPDIR": directory}
             process = subprocess.Popen(  # noqa: S603 - the user's own script
@@ -65,14 +65,14 @@ class Peer:
         self.rounds.append(json.loads(lines[-1]))
 
     def best(self, places: Iterable[tuple[str, ...]], *, is_rate: bool) -> float | None:
-        """Return the best of several figures, each the median of its rounds; None when the peer has none of them."""
+        """Return the best of several figures, each the median of its rounds; None if the peer has none of them."""
         found = [[value for one in self.rounds if (value := _at(one, place)) is not None] for place in places]
         medians = [median(values) for values in found if values]
         return (max if is_rate else min)(medians, default=None)
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
-    """End a peer that still runs: first so that it can end its own store, then with all of its group."""
+    """End a peer that is still running: by SIGINT, so that it can end its own store, then with its whole group."""
     if process.poll() is not None:
         return
     os.killpg(process.pid, signal.SIGINT)
@@ -85,8 +85,8 @@ def _end(process: "subprocess.Popen[str]") -> None:
 def find_peers(directory: Path) -> list[Peer]:
     """Return a peer for each `*_peer.py` in the directory.
 
-    How it is run says the directory's README.md, in the line that names the script (`uv run … python …/x_peer.py`);
-    otherwise the script itself, as PEP 723 has it. Raises `BenchFailed` when there is none.
+    A script is run by the line of the directory's README.md that names it (`uv run … python …/x_peer.py`), or else by
+    itself, with its dependencies as in PEP 723. Raises `BenchFailed` if there are no scripts.
     """
     readme = directory / "README.md"
     text = readme.read_text() if readme.exists() else ""
@@ -102,7 +102,7 @@ def _command(script: Path, readme: str) -> list[str]:
 
 
 def ratios(peers: Iterable[Peer], rows: Sequence[Row]) -> list[Ratio]:
-    """Return how far we are ahead, wherever both have measured the same."""
+    """Return our ratio to each peer, wherever both have measured the same."""
     found = []
     for peer in peers:
         for row in rows:

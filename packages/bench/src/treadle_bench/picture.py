@@ -1,4 +1,4 @@
-"""The curves as a picture: SVG, written by hand, readable on light and dark pages."""
+"""The curves as a picture: hand-written SVG that is readable on light and dark pages."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,13 +8,13 @@ from html import escape
 from treadle_bench.figures import POSTGRESQL, SQLITE, Row
 
 WIDTH, HEIGHT = 420, 220
-"""The size of one chart, with its margins."""
+"""The size of a chart, including its margins."""
 
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 34, 38
 
 COLOURS = {SQLITE: "#2f7fd0", POSTGRESQL: "#d0672f"}
 DASHES = {SQLITE: "", POSTGRESQL: ' stroke-dasharray="6 3"'}
-"""Told apart without colours too."""
+"""So that the lines can be told apart without colours too."""
 
 _STYLE = (
     "text{font:11px sans-serif;fill:#333}.title{font-weight:bold}.grid{stroke:#8884}.frame{fill:none;stroke:#8888}"
@@ -23,15 +23,15 @@ _STYLE = (
 
 
 TIME = "minutes"
-"""The axis of what lasts: on it, and on what stands above it, equal steps are equal distances."""
+"""The axis of cases over time, whose charts have linear scales on both axes."""
 
 ABREAST = 3
-"""Charts that stand beside each other."""
+"""The number of charts in a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How values become places on an axis: by their logarithm, for curves span several tens; over time evenly."""
+    """Maps values to positions on an axis: logarithmic, since curves span several powers of ten; linear over time."""
 
     low: float
     high: float
@@ -40,7 +40,7 @@ class Scale:
     is_even: bool = False
 
     def place(self, value: float) -> float:
-        """Return where a value stands; 0, which has no logarithm, stands at the very start."""
+        """Return the position of a value; 0, which has no logarithm, is at the start."""
         if value <= self.low:
             return self.start
         if self.is_even:
@@ -49,7 +49,7 @@ class Scale:
         return self.start + share * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """Return the powers of ten within, or the ends where there are fewer than two; of what is even, round steps."""
+        """Return the powers of ten in range, or its ends if those are fewer than two; round steps on a linear axis."""
         if self.is_even:
             rough = (self.high - self.low) / 4
             step = 10.0 ** math.floor(math.log10(rough))
@@ -60,9 +60,9 @@ class Scale:
 
 
 def draw(rows: Iterable[Row]) -> str:
-    """Return a picture of all rows that belong to curves: a line of charts for each case, or several where it has many.
+    """Return a picture of all rows that belong to curves, with one or more lines of charts for each case.
 
-    Of a case over time each chart has what its figures' names begin with, of another one what has one unit.
+    Each chart of a case over time has the figures whose names start alike; other charts have the figures of one unit.
     """
     curves: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
@@ -113,13 +113,13 @@ def _title(case: str, rows: Sequence[Row]) -> str:
 
 def _scale(values: Sequence[float], start: float, end: float) -> Scale:
     low, high = min(values, default=1.0), max(values, default=10.0)
-    # A line that is flat shall look flat: the axis spans a factor of ten at least.
+    # A flat line should look flat, so the axis spans at least a factor of ten.
     middle = math.sqrt(low * high)
     return Scale(min(low, middle / math.sqrt(10)), max(high, middle * math.sqrt(10)), start, end)
 
 
 def _even(values: Sequence[float], start: float, end: float) -> Scale:
-    # From nothing on: what grows shall look no steeper than it is.
+    # Start at zero, so that growth doesn't look steeper than it is.
     return Scale(0.0, max(values, default=1.0) * 1.05, start, end, is_even=True)
 
 
@@ -143,7 +143,7 @@ def _grid(across: Scale, up: Scale) -> Iterator[str]:
 
 
 def _thickness(figure: str, rows: Sequence[Row]) -> float:
-    """Return how thick a figure's line is: over time the first is the thickest, else results are thin."""
+    """Return the width of a figure's line: over time the first figure's is the widest; otherwise results are thin."""
     if rows[0].axis != TIME:
         return 1 if "result" in figure else 2
     return (2.4, 1.4, 0.7)[min(2, list(dict.fromkeys(row.figure for row in rows)).index(figure))]

@@ -1,4 +1,4 @@
-"""What stands in rich's tables."""
+"""The contents of Rich's tables."""
 
 from rich.markup import escape
 
@@ -6,5 +6,5 @@ from treadle.wire.shown import clean
 
 
 def cell(text: str) -> str:
-    """Return a text for a table, or within markup: cleaned line by line, and no markup."""
+    """Return a text for a table or for markup, cleaned line by line and escaped."""
     return escape("\n".join(clean(line) for line in text.split("\n")))

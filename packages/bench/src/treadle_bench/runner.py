@@ -1,4 +1,4 @@
-"""Takes the figures: every case in turn, on every database in turn, and that as often as wanted."""
+"""Runs the bench: every case on every database in turn, as often as requested."""
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +34,7 @@ class BenchOptions:
 
 
 class Report(BaseModel):
-    """Everything that came out of one run."""
+    """All results of a run."""
 
     command: str
     scale: float
@@ -49,7 +49,7 @@ class Report(BaseModel):
 
 
 class Bench:
-    """One run of what was asked for. `tell` is given a line about each thing that is done."""
+    """A run of the requested cases. `tell` is called with a line about each step."""
 
     def __init__(self, options: BenchOptions, tell: Tell) -> None:
         self._options = options
@@ -58,7 +58,7 @@ class Bench:
         self._failures: dict[tuple[str, str], Failure] = {}
 
     def report(self, command: str) -> Report:
-        """Measure everything and return what came out; a case that fails is told of and does not end the run."""
+        """Measure everything and return the results; a case that fails is reported, and doesn't end the run."""
         with ExitStack() as stack:
             stack.enter_context(_ended_by_sigterm())
             machine = describe(self._options.scratch)
@@ -138,7 +138,7 @@ class Bench:
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does, so that nothing is left running."""
+    """Make SIGTERM end the block as Ctrl-C does, so that nothing is left running."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""The report in print: tables for people, Markdown for documents."""
+"""The printed report: tables for people, Markdown for documents."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ _RATIO_HEAD = ("peer", "case", "database", "figure", "ours", "theirs", "ratio")
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Print where and how the figures were taken, then the figures, the ratios, and what could not be measured."""
+    """Print the machine, the figures, the ratios to peers, the bars, and what could not be measured."""
     for name, value in _facts(report).items():
         console.print(f"[bold]{cell(name):<12}[/bold] {cell(value)}", soft_wrap=True)
     _print_table(console, _HEAD, [_cells(row) for row in report.rows])
@@ -33,7 +33,7 @@ def print_report(report: Report, console: Console) -> None:
 
 
 def as_markdown(report: Report) -> str:
-    """Return the same for a document."""
+    """Return the same report as Markdown."""
     facts = "\n".join(f"- {name}: {value}" for name, value in _facts(report).items())
     parts = [f"```sh\n{report.command}\n```", facts, _markdown(_HEAD, [_cells(row) for row in report.rows])]
     if report.ratios:
@@ -107,9 +107,9 @@ def _ratio_cells(report: Report) -> list[tuple[str, ...]]:
 def _verdict(report: Report) -> str:
     judged = [bar for bar in report.bars if bar.met is not None]
     if not judged:
-        return "No bar is reckoned from these figures."
+        return "No bar is calculated from these figures."
     left = len(report.bars) - len(judged)
-    more = f" {left} could not be reckoned: what they compare with was not measured in this run." if left else ""
+    more = f" {left} could not be calculated: what they are compared with was not measured in this run." if left else ""
     return f"{sum(bar.met is True for bar in judged)} of {len(judged)} bars met.{more}"
 
 

@@ -1,4 +1,4 @@
-"""What a case is given to measure with."""
+"""What a case measures with."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,7 +13,7 @@ from treadle_bench.harness import Harness, open_harness
 
 @dataclass(frozen=True, slots=True)
 class Soak:
-    """How long a server is kept at work, and at how many tasks a second."""
+    """How long a server is kept busy, and with how many tasks per second."""
 
     minutes: float = 60.0
     rate: int = 500
@@ -31,18 +31,18 @@ class Testbed:
     soak: Soak = field(default_factory=Soak)
 
     def count(self, most: int, *, least: int = 20) -> int:
-        """Return how many of something to take, by the scale."""
+        """Return how many of something to use: `most` times the scale, but not fewer than `least`."""
         return max(min(least, most), round(most * self.scale))
 
     @contextmanager
     def server(self, **settings: str) -> Iterator[Harness]:
-        """Run a server on a database of its own during the block; `settings` are environment variables."""
+        """Run a server on an empty database during the block; `settings` are environment variables."""
         with self.home() as home, open_harness(home, **settings) as harness:
             yield harness
 
     @contextmanager
     def home(self) -> Iterator[dict[str, str]]:
-        """Give the settings of servers that share one fresh data directory and database during the block."""
+        """Yield the settings for servers that share a fresh data directory and database during the block."""
         with ExitStack() as stack:
             directory = stack.enter_context(
                 TemporaryDirectory(prefix="treadle-bench-", dir=self.scratch, ignore_cleanup_errors=True)

@@ -109,7 +109,7 @@ class _Parts:
             self.relay = relay = Relay(engine, direct_url)
             self.leader = Leader(direct_url)
             ctx.metrics.notices = relay.notices
-            relay.tell_of(ctx.absences)
+            relay.exchange_absences(ctx.absences)
             relay.inbox.receiver.interests += [ctx.waits.awaits, live.results.awaits]
 
     async def start(self, stack: AsyncExitStack) -> None:

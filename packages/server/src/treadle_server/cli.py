@@ -23,7 +23,7 @@ def _settings(**options: Any) -> Any:
     from treadle_server.settings import Settings, problems_in
 
     if empty := [_option(name) for name, value in options.items() if value == ""]:
-        raise click.UsageError(f"{', '.join(empty)}: it is empty: give one, or leave it out")
+        raise click.UsageError(f"{', '.join(empty)}: must not be empty: give a value, or leave it out")
     try:
         return Settings(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""The dashboard's app: the themes, the one flush ten times a second, and the way between the screens."""
+"""The dashboard's Textual app: themes, redrawing ten times a second, and navigation between screens."""
 
 import asyncio
 import os
@@ -43,7 +43,7 @@ FLUSH_SECONDS = 0.1
 TICK_SECONDS = 1.0
 
 OPENING_SECONDS = 1.0
-"""How long a key waits for the screen that the one before it opens."""
+"""How long a key waits for the screen that the previous key opens."""
 
 
 class Dashboard(App[None]):
@@ -67,11 +67,11 @@ class Dashboard(App[None]):
         app_state: AppState | None = None,
         connect: Callable[[str], Connection] | None = None,
     ) -> None:
-        """Take a feed, and the connection that it is fed by.
+        """Create the dashboard for a feed and the connection behind it.
 
-        `connect` finds the connection of another context by its name.
+        `connect` returns the connection for another context, by the context's name.
         """
-        # Textual would turn colours to greys; the theme for terminals without colours has none to begin with.
+        # With NO_COLOR, Textual would only turn colours into greys; the mono theme has no colours at all.
         no_color = os.environ.pop("NO_COLOR", None)
         super().__init__()
         for known in THEMES.values():
@@ -88,12 +88,12 @@ class Dashboard(App[None]):
     def _fitting_theme(self, *, no_color: bool) -> str:
         if no_color:
             return "mono"
-        # A browser shows all colours, and a test's screen is none.
+        # A browser shows all colours; without a terminal, as in tests, nothing limits them.
         fits = self.is_web or not sys.stdout.isatty()
         return "dark" if fits else fitting(self.console.color_system)
 
     def _begin_with(self, model: Model, feed: Feed, connection: Connection, wanted: str) -> None:
-        """Begin anew with a server: of the last one nothing is kept, least of all what could be undone there."""
+        """Start over with a server, keeping nothing of the previous one: its undo history must not be applied here."""
         self.model, self.feed, self.connection = model, feed, connection
         model.is_recorded = connection.player is not None
         feed.asks_access = not model.is_recorded
@@ -112,7 +112,7 @@ class Dashboard(App[None]):
         self._notifier = Notifier(model, feed)
 
     def get_driver_class(self) -> type[Driver]:
-        """Return what drives the terminal: in the place of Textual's own for Linux and macOS, ours."""
+        """Return the terminal driver: on Linux and macOS, `TerminalDriver` in place of Textual's own."""
         fitting = super().get_driver_class()
         if fitting.__module__ != "textual.drivers.linux_driver":
             return fitting
@@ -121,11 +121,11 @@ class Dashboard(App[None]):
         return TerminalDriver
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Return the tones for themes that are not ours."""
+        """Return the colours for themes that don't define the dashboard's variables."""
         return DARK.variables
 
     def on_mount(self) -> None:
-        """Put the main screen up, and start the feed and the clocks."""
+        """Push the main screen, and start the feed and the timers."""
         self.set_class(self._ascii_only, "-ascii")
         self._show_theme()
         self.theme_changed_signal.subscribe(self, self._show_theme)
@@ -137,11 +137,11 @@ class Dashboard(App[None]):
             end_by_signals(self._end)
 
     async def on_event(self, event: events.Event) -> None:
-        """Let a key do what it is bound to before the next one is looked at.
+        """Finish handling a key before the next one is looked at.
 
-        Textual looks for bindings when a key has come back from the focused widget, and by then the ones behind it are
-        on their way there as well: the letters of a command that was typed fast would be keys of the list, and a letter
-        would be there before the backspace in front of it.
+        Textual checks bindings only after the key has come back from the focused widget. By then the keys behind it are
+        on their way too: letters of a command typed fast would act as keys of the list, and a letter would arrive
+        before the backspace in front of it.
         """
         if key_order.is_old(event):
             return
@@ -158,8 +158,9 @@ class Dashboard(App[None]):
         await super().on_event(event)
 
     async def _type(self, event: events.Key, line: Input) -> None:
-        """Let the line in focus have a key, and wait for all that comes of it."""
-        # Textual stops what comes up to whoever sent it; only who takes the key is to do that.
+        """Send a key to the focused line, and wait until everything that follows from it is done."""
+        # Textual stops a bubbling event at its sender. Make that the line, so that only a widget that handles the key
+        # stops it.
         event.set_sender(line)
         await super().on_event(event)
         if not event.is_forwarded or await key_order.taken(event, line):
@@ -171,12 +172,12 @@ class Dashboard(App[None]):
         self.call_later(self._take_kept, worker)
 
     async def _take_kept(self, worker: Worker[None]) -> None:
-        """Take what was kept as typed now, before what comes behind it."""
+        """Handle the keys that were kept as if they were typed now, before any that came after them."""
         for event in self._ctx.keys_ahead.end(worker):
             await self.on_event(event)
 
     def _end(self, number: int) -> None:
-        """Leave in good order, as programs do that a signal ended."""
+        """Exit cleanly with the code that is usual for a program ended by a signal."""
         self.exit(return_code=128 + number)
 
     def _show_theme(self, _: object = None) -> None:
@@ -185,30 +186,30 @@ class Dashboard(App[None]):
 
     @property
     def front_screen(self) -> BaseScreen | None:
-        """The full screen in front, also when a dialog stands over it."""
+        """The full screen in front, even when a dialog is open over it."""
         return next((screen for screen in reversed(self.screen_stack) if isinstance(screen, BaseScreen)), None)
 
     def flush(self) -> None:
-        """Draw what changed since the last time; nothing when nothing did."""
+        """Redraw what has changed since the last flush, if anything."""
         dirty, front = self.model.take_dirty(), self.front_screen
         if dirty and front is not None:
             front.show(dirty)
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Update what depends on the time; runs once a second."""
         self.model.tick()
         front, ending = self.front_screen, self.app_state.ending(self.connection)
         if front is not None and ending is not None:
             front.tell(ending)
         if front is not None and self._ctx.keys_ahead.is_late(self.model.clock.steady()):
-            front.tell(Report("waiting for the server's answer; esc gives it up", ok=True))
+            front.tell(Report("waiting for the server's answer; press esc to give up", ok=True))
         if front is not None:
             front.tick()
         if self.app_state.notify != "off" and not self.app_state.web:
             self._notify()
 
     def _notify(self) -> None:
-        """Tell the terminal what has ended and what needs attention."""
+        """Notify the terminal of tasks that have ended and of problems that need attention."""
         marks = self._main.marks
         notify(self, self.app_state.notify, self._notifier.look(marks))
         if keys := self._notifier.unseen(marks):
@@ -220,24 +221,24 @@ class Dashboard(App[None]):
             self.screen.act(name)
 
     def action_command_palette(self) -> None:
-        """Open the palette over a screen of ours: over a dialog, or another palette, there is nothing to choose from.
+        """Open the palette, if a full screen is in front: a dialog or another palette has no actions to choose from.
 
-        It has no id, unlike Textual's: one may be there still, beneath what its command has opened a moment later.
+        Unlike Textual's, it has no id: the previous palette may still be open beneath what its command has just opened.
         """
         if isinstance(self.screen, BaseScreen):
             self.push_screen(CommandPalette(placeholder="Search for commands"))
 
     def get_system_commands(self, screen: Screen[object]) -> "list[SystemCommand]":
-        """Return none: the palette offers the registry's actions."""
+        """Return nothing: the palette offers the registry's actions instead."""
         return []
 
     def go(self, where: str, key: str | None = None) -> None:
-        """Go where a screen's reader wants to."""
+        """Open a task, a flow or a list screen, switch the context, or go to a pane of the main screen."""
         match where, key:
             case "task", str(key):
                 self.push_screen(Detail(self._ctx, key))
             case "flow", str(key):
-                # Behind the flow's id may stand that of the task to begin at.
+                # The key may be "FLOW_ID TASK_ID", to start at that task.
                 flow_id, _, task_id = key.partition(" ")
                 self.push_screen(Flow(self._ctx, flow_id, start_at=task_id or None))
             case "context", str(name):
@@ -271,7 +272,7 @@ class Dashboard(App[None]):
                 self._main.focus_pane(pane)
 
     def _switch_context(self, context: str) -> None:
-        """Leave this server for another context's; stay where it can't be reached for what the file says."""
+        """Switch to another context's server; stay here if its configuration is invalid."""
         assert self._connect is not None
         assert self.front_screen is not None
         try:

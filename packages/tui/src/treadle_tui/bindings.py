@@ -1,4 +1,4 @@
-"""Textual's bindings, made of the registry of actions."""
+"""Textual's bindings, generated from the registry of actions."""
 
 from textual.binding import Binding, BindingType
 
@@ -7,9 +7,9 @@ from treadle_tui.core.verbs.scopes import Scope
 
 
 def bindings(scope: Scope) -> list[BindingType]:
-    """Return a binding for each action of a scope; all of them lead to the app's one action `act`.
+    """Return a binding for each action of a scope; all of them call the app's action `act`.
 
-    Each has its action's name as its id, by which a keymap gives it other keys.
+    Each has its action's name as id, so that a keymap can assign other keys.
     """
     return [
         Binding(

@@ -1,4 +1,4 @@
-"""The command `treadle watch`; imports nothing heavy until it runs, and Textual only for the screen."""
+"""The command `treadle watch`. Imports nothing heavy until it runs, and Textual only to show the screen."""
 
 import os
 from pathlib import Path
@@ -21,28 +21,34 @@ WEB_PORT = 7421
 @click.option("--url", type=NAME, help="The server; TREADLE_URL, or the local one.")
 @click.option("--token", type=NAME, help="TREADLE_TOKEN, or the file that a local server writes.")
 @click.option("--room", type=NAME, help="Show only what was submitted from this room.")
-@click.option("--read-only", is_flag=True, help="Only look: no key changes anything.")
-@click.option("--context", type=NAME, help="A server by its name in the configuration file.")
+@click.option("--read-only", is_flag=True, help="Disable all keys that change anything.")
+@click.option("--context", type=NAME, help="A server from the configuration file, by name.")
 @click.option("--contexts", is_flag=True, help="List the configuration file's servers.")
 @click.option("--config", type=GivenPath(path_type=Path), help="The configuration file; TREADLE_TUI_CONFIG.")
 @click.option(
     "--theme",
     type=click.Choice(THEMES),
-    help="The colours; those that the terminal can show.",
+    help="The colours; default: what the terminal can show.",
 )
-@click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters alone.")
+@click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters only.")
 @click.option("--json", "as_json", is_flag=True, help="Print each change as a line of JSON instead.")
-@click.option("--record", type=GivenPath(path_type=Path), metavar="FILE", help="Write what is seen to a file.")
-@click.option("--replay", type=GivenPath(path_type=Path), metavar="FILE", help="Show a recording; no server needed.")
-@click.option("--speed", type=Number(0.1, 100), default=1.0, show_default=True, help="With --replay: how fast.")
-@click.option("--web", is_flag=True, help="Serve it to a browser instead.")
+@click.option("--record", type=GivenPath(path_type=Path), metavar="FILE", help="Record what is shown to a file.")
+@click.option("--replay", type=GivenPath(path_type=Path), metavar="FILE", help="Replay a recording; needs no server.")
+@click.option("--speed", type=Number(0.1, 100), default=1.0, show_default=True, help="With --replay: the speed factor.")
+@click.option("--web", is_flag=True, help="Serve the dashboard to a browser instead.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="With --web: the address to serve on.")
-@click.option("--port", type=click.IntRange(1, 65_535), default=WEB_PORT, show_default=True, help="With --web.")
-@click.option("--public", is_flag=True, help="With --web: yes, serve where other machines reach it.")
-@click.option("--keys", is_flag=True, help="Print every key and command as a table, and end.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65_535),
+    default=WEB_PORT,
+    show_default=True,
+    help="With --web: the port to serve on.",
+)
+@click.option("--public", is_flag=True, help="With --web: allow an address that other machines can reach.")
+@click.option("--keys", is_flag=True, help="Print every key and command as a table, and exit.")
 @click.pass_context
 def watch(ctx: click.Context, /, **options: object) -> None:
-    """Watch queues, tasks and workers live, and steer them.
+    """Watch queues, tasks and workers live, and act on them.
 
     FILTER narrows the tasks, as in `status:failed ended:<1h target:cam-1 some text`.
     """
@@ -63,7 +69,7 @@ def watch(ctx: click.Context, /, **options: object) -> None:
 
 
 def _refuse_contradictions(ctx: click.Context) -> None:
-    """Raise click's `UsageError` for options that can't be meant together, and a filter that can't be read."""
+    """Raise click's `UsageError` for options that contradict each other, and `BadParameter` for an invalid filter."""
     from treadle.filters import FilterError, parse
 
     try:
@@ -74,12 +80,12 @@ def _refuse_contradictions(ctx: click.Context) -> None:
     for one, other in (("as_json", "web"), ("as_json", "replay"), ("as_json", "record"), ("replay", "record")):
         if one in given and other in given:
             first, second = (f"--{name.removeprefix('as_')}" for name in (one, other))
-            raise click.UsageError(f"{first} and {second} can't be had at once: leave one of them out")
+            raise click.UsageError(f"{first} and {second} can't be used together: remove one of them")
     if "web" in given and "record" in given:
-        raise click.UsageError("--record writes one session, and --web has one for each page: record in a terminal")
+        raise click.UsageError("--record writes one session, but --web has one for each page: record in a terminal")
     for name in ("host", "port", "public"):
         if "web" not in given and ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name} goes with --web")
+            raise click.UsageError(f"--{name} needs --web")
 
 
 def _begin(ctx: click.Context, options: "LaunchOptions") -> None:
@@ -100,14 +106,13 @@ def _begin(ctx: click.Context, options: "LaunchOptions") -> None:
     else:
         from treadle_tui.guard import guarded, is_on_terminal
 
-        # Of the pages of --web, textual-serve's driver is the terminal.
+        # In a page of --web, textual-serve's driver takes the place of a terminal.
         if not is_on_terminal() and not os.environ.get("TEXTUAL_DRIVER"):
             raise click.UsageError(
-                "the dashboard needs a terminal for its keys and its screen, and standard input or output is none, or"
-                " none that draws (TERM=dumb):"
-                " `treadle watch --json` prints each change as a line, and --web serves it to a browser"
+                "the dashboard needs a terminal, and standard input or output is not one, or can't draw (TERM=dumb):"
+                " `treadle watch --json` prints each change as a line, and --web serves the dashboard to a browser"
             )
-        # The child is made before anything heavy is loaded, so that the parent stays small.
+        # Fork before anything heavy is imported, so that the parent stays small.
         raise SystemExit(guarded(lambda: launch.run(options)))
 
 
@@ -117,10 +122,10 @@ def _list_contexts(options: "LaunchOptions") -> None:
 
     config = load_config(options.config)
     if not config.contexts:
-        say("No contexts: the configuration file names none.")
+        say("No contexts: the configuration file has none.")
     for name, server in config.contexts.items():
         marks = [word for word in ("production", "read_only") if getattr(server, word)]
-        words = ", ".join([*marks, *(["the first one"] if name == config.context else [])])
+        words = ", ".join([*marks, *(["default"] if name == config.context else [])])
         say(f"{name:<16} {', '.join(server.urls)}{f'  ({words})' if words else ''}")
 
 
@@ -154,7 +159,7 @@ def _print_events(options: "LaunchOptions") -> None:
         asyncio.run(stream())
     except KeyboardInterrupt:
         raise SystemExit(130) from None
-    # It ends by itself when nobody reads any more: as every command does.
+    # The stream ends by itself only when nobody reads its output any more; handle that as every command does.
     raise BrokenPipeError
 
 
@@ -166,11 +171,11 @@ def _serve(options: "LaunchOptions", *, host: str, port: int, public: bool) -> N
     except ModuleNotFoundError as error:
         raise click.UsageError(f"--web needs textual-serve ({error}): pip install 'treadle-tui[web]'") from None
     if options.replay is None:
-        # Here, where it is seen, and not in the process of the first page.
+        # Check the token here, where the error is visible, instead of in the process of the first page.
         launch.bearer_for(launch.chosen_server(options, launch.load_config(options.config)), options)
     try:
         serve_web(launch.arguments(options), host=host, port=port, public=public, token=options.token)
     except PublicAddress as error:
         raise click.UsageError(str(error)) from None
     except OSError as error:
-        raise click.ClickException(f"{host}:{port} can't be served on: {error.strerror or error}") from None
+        raise click.ClickException(f"can't serve on {host}:{port}: {error.strerror or error}") from None

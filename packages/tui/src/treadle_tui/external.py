@@ -1,4 +1,4 @@
-"""What is done outside of the screen: programs in this terminal, its clipboard and its notifications."""
+"""What happens outside the screen: external programs, the clipboard and notifications."""
 
 import asyncio
 import os
@@ -19,43 +19,43 @@ from treadle_tui.core.setup.app_state import Notify
 EDITORS = ("VISUAL", "EDITOR")
 PAGERS = ("PAGER",)
 USUAL: Mapping[Sequence[str], Sequence[str]] = {EDITORS: ("nano", "vi"), PAGERS: ("less", "more")}
-"""What is taken where the environment names none."""
+"""The programs that are tried if the environment names none."""
 
 
 class ExternalError(Exception):
-    """A program that can't be run here: what is wrong, and what to do."""
+    """An external program can't be run or has failed: what is wrong, and what to do."""
 
 
 def program(names: Sequence[str], environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the command of the first of these variables that is set, or the usual one.
+    """Return the command in the first of these variables that is set, or else the first usual program found.
 
-    Raises `ExternalError` when there is none, or it can't be read.
+    Raises `ExternalError` if there is none, or if the variable is not a valid command.
     """
     for name in names:
         if value := environ.get(name, "").strip():
             try:
                 return shlex.split(value)
             except ValueError as error:
-                raise ExternalError(f"{name} can't be read as a command: {error}") from None
+                raise ExternalError(f"{name} is not a valid command: {error}") from None
     found = next((path for usual in USUAL[names] if (path := shutil.which(usual))), None)
     if found is None:
-        raise ExternalError(f"no {' or '.join(USUAL[names])} here: set {names[0]} to a program")
+        raise ExternalError(f"no {' or '.join(USUAL[names])} found: set {names[0]} to a program")
     return [found]
 
 
 async def edit(app: App[None], text: str, *, name: str) -> str:
-    """Let the reader change a text in an editor, and return it. Raises `ExternalError`."""
+    """Let the user edit a text in their editor, and return the result. Raises `ExternalError`."""
     command = program(EDITORS)
     with _file(text, name) as path:
         await _run(app, [*command, str(path)])
         try:
             return await asyncio.to_thread(path.read_text, encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            raise ExternalError(f"what the editor left can't be read: {error}") from None
+            raise ExternalError(f"can't read what the editor saved: {error}") from None
 
 
 async def show(app: App[None], text: str, *, name: str, names: Sequence[str]) -> None:
-    """Show a text in a program, which can't change it. Raises `ExternalError`."""
+    """Show a text read-only in an external program. Raises `ExternalError`."""
     command = program(names)
     with _file(text, name) as path:
         path.chmod(0o400)
@@ -64,7 +64,7 @@ async def show(app: App[None], text: str, *, name: str, names: Sequence[str]) ->
 
 @contextmanager
 def _file(text: str, name: str) -> Iterator[Path]:
-    """Keep a text in a file that only this user can read, in a directory that goes with it."""
+    """Yield a file that holds the text and that only this user can read; it is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="treadle-") as directory:
         path = Path(directory) / name
         path.touch(mode=0o600)
@@ -74,17 +74,17 @@ def _file(text: str, name: str) -> Iterator[Path]:
 
 async def _run(app: App[None], command: Sequence[str]) -> None:
     try:
-        # The feed goes on meanwhile and the model stays true; only nothing is drawn.
-        with app.batch_update(), app.suspend(), _interrupts_are_the_programs():
-            failure = await _ran(command)
+        # The feed keeps updating the model meanwhile; only drawing is suspended.
+        with app.batch_update(), app.suspend(), _interrupts_ignored():
+            failure = await _run_program(command)
     except SuspendNotSupported:
-        raise ExternalError("this terminal can't be lent to another program") from None
+        raise ExternalError("this terminal can't run another program") from None
     if failure is not None:
         raise ExternalError(failure)
 
 
-async def _ran(command: Sequence[str]) -> str | None:
-    """Run a program, and return what went wrong: raised, it would leave the dashboard suspended for good."""
+async def _run_program(command: Sequence[str]) -> str | None:
+    """Run a program and return what went wrong. An exception here would leave the dashboard suspended for good."""
     try:
         process = await asyncio.create_subprocess_exec(*command)
     except (OSError, ValueError) as error:
@@ -93,13 +93,13 @@ async def _ran(command: Sequence[str]) -> str | None:
         code = await process.wait()
     finally:
         await _end(process)
-    return f"{command[0]} ended with {code}: nothing was taken over" if code else None
+    return f"{command[0]} exited with code {code}: nothing was changed" if code else None
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Leave no program behind that reads the same keys as the shell, of whoever leaves the dashboard meanwhile.
+    """End the program if it still runs, so that it doesn't compete with the shell for keys once the dashboard has left.
 
-    A dashboard that ends cancels for its screen, for itself and for its loop: once is not all.
+    The wait may be cancelled more than once: a closing dashboard cancels for its screen, for itself and for its loop.
     """
     if process.returncode is None:
         process.terminate()
@@ -111,8 +111,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 @contextmanager
-def _interrupts_are_the_programs() -> Iterator[None]:
-    # ctrl+c reaches everyone at this terminal, and is meant for the program. Ignoring it would be inherited.
+def _interrupts_ignored() -> Iterator[None]:
+    # ctrl+c reaches every process on this terminal and is meant for the program. SIG_IGN would be inherited by it.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         yield
@@ -121,9 +121,9 @@ def _interrupts_are_the_programs() -> Iterator[None]:
 
 
 def clipboard_sequences(text: str, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Return what puts a text into the clipboard: OSC 52, and within tmux or screen wrapped, for the terminal behind.
+    """Return the sequences that set the clipboard: OSC 52, wrapped within tmux or screen for the terminal around them.
 
-    tmux takes the plain one with `set-clipboard on`, and passes the wrapped one on with `allow-passthrough on`.
+    tmux accepts the plain sequence with `set-clipboard on` and passes on the wrapped one with `allow-passthrough on`.
     """
     plain = f"\x1b]52;c;{b64encode(text.encode()).decode()}\a"
     wrapped = _through(plain, environ)
@@ -131,7 +131,7 @@ def clipboard_sequences(text: str, environ: Mapping[str, str] = os.environ) -> l
 
 
 def _through(plain: str, environ: Mapping[str, str]) -> str:
-    """Wrap a sequence so that tmux or screen, if the terminal is one of theirs, passes it on to the one behind."""
+    """Wrap a sequence, if this is tmux or screen, so that it is passed on to the terminal around it."""
     term = environ.get("TERM", "")
     if environ.get("TMUX") or term.startswith("tmux"):
         return "\x1bPtmux;" + plain.replace("\x1b", "\x1b\x1b") + "\x1b\\"
@@ -139,24 +139,24 @@ def _through(plain: str, environ: Mapping[str, str]) -> str:
 
 
 def copy(app: App[None], text: str) -> None:
-    """Put a text into the terminal's clipboard."""
+    """Copy a text to the terminal's clipboard."""
     app.copy_to_clipboard(text)
-    driver = app._driver  # noqa: SLF001 - the only way to the terminal; Textual itself writes the plain sequence alone
+    driver = app._driver  # noqa: SLF001 - the only way to the terminal; Textual itself writes only the plain sequence
     if driver is not None:
         for sequence in clipboard_sequences(text)[1:]:
             driver.write(sequence)
 
 
-MOST_TOLD = 200
-"""Characters of a notification."""
+MOST_CHARACTERS = 200
+"""The most characters in a notification."""
 
 
 def notification_sequences(how: Notify, text: str, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Return what tells a terminal of something: a bell, OSC 9 or OSC 777; within tmux or screen for the one behind.
+    """Return the sequences that notify the terminal: a bell, OSC 9 or OSC 777, wrapped within tmux or screen.
 
-    tmux passes it on with `allow-passthrough on`. A terminal that knows none of them does nothing.
+    tmux passes them on with `allow-passthrough on`. A terminal that doesn't know them ignores them.
     """
-    text = clean(text, limit=MOST_TOLD)
+    text = clean(text, limit=MOST_CHARACTERS)
     match how:
         case "off":
             return []
@@ -169,7 +169,7 @@ def notification_sequences(how: Notify, text: str, environ: Mapping[str, str] = 
 
 
 def notify(app: App[None], how: Notify, texts: Sequence[str]) -> None:
-    """Tell the terminal of something; of several things at once in one sign."""
+    """Notify the terminal of these texts, with one notification for all of them."""
     driver = app._driver  # noqa: SLF001 - the only way to the terminal
     if driver is None or not texts:
         return
@@ -179,7 +179,7 @@ def notify(app: App[None], how: Notify, texts: Sequence[str]) -> None:
 
 
 async def copy_to_tmux(text: str) -> None:
-    """Give a text to tmux, which as it comes lets nothing else through to the clipboard. Raises `ExternalError`."""
+    """Copy a text to tmux's clipboard, since by default tmux passes no other sequence on. Raises `ExternalError`."""
     if not os.environ.get("TMUX") or shutil.which("tmux") is None:
         return
     process = await asyncio.create_subprocess_exec(
@@ -187,4 +187,4 @@ async def copy_to_tmux(text: str) -> None:
     )
     _, said = await process.communicate(text.encode())
     if process.returncode:
-        raise ExternalError(f"tmux did not take it: {said.decode(errors='replace').strip()}")
+        raise ExternalError(f"tmux did not accept the text: {said.decode(errors='replace').strip()}")

@@ -1,4 +1,4 @@
-"""Files that the dashboard writes, and their names as they are typed."""
+"""Files that the dashboard writes, and the completion of their paths."""
 
 import asyncio
 import json
@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any
 
 MOST = 200
-"""How many names of a directory are offered."""
+"""The most names in a directory that are offered."""
 
 
 def path_of(typed: str) -> Path:
-    """Return the path that was typed; `~` is the reader's home, `~name` another's if there is one of that name."""
+    """Return the typed path; `~` is the user's home, and `~name` another user's, if that user exists."""
     return _expanded(typed.strip())
 
 
 def _expanded(path: str) -> Path:
-    return Path(os.path.expanduser(path))  # noqa: PTH111 - it raises never
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - it never raises
 
 
 def completions(typed: str) -> list[str]:
-    """Return the paths that begin as typed, directories with a slash, `~` kept; none where nothing can be listed."""
+    """Return the paths that start as typed, with `~` kept and directories with a slash; none if listing fails."""
     head, slash, begun = typed.rpartition("/")
     if typed == "~":
         return ["~/"]
@@ -37,22 +37,22 @@ def completions(typed: str) -> list[str]:
 
 
 async def exists(path: Path) -> bool:
-    """Return whether there is a file of that name. Raises `OSError` where something else stands than a file."""
+    """Return whether the file exists. Raises `OSError` if the path is something other than a regular file."""
     return await asyncio.to_thread(_exists, path)
 
 
 def _exists(path: Path) -> bool:
     if path.exists() and not path.is_file():
-        # Who may, would have /dev/null replaced by a file, for all who write there.
-        raise OSError(EINVAL, "no file stands there, and what does is not overwritten", str(path))
+        # Otherwise a privileged user would replace /dev/null with a file, for everyone.
+        raise OSError(EINVAL, "this is not a regular file and won't be overwritten", str(path))
     return path.exists()
 
 
 async def write_json(path: Path, content: Mapping[str, Any], *, overwrite: bool) -> None:
-    """Write a JSON object, whole or not at all: a reader never finds half a file, nor does another user.
+    """Write a JSON object atomically, so that nobody ever finds half a file.
 
-    Raises `FileExistsError` when there is one and it may not be overwritten, and other `OSError`s, also where something
-    else stands than a file.
+    Raises `FileExistsError` if the file exists and must not be overwritten, and another `OSError` if writing fails or
+    the path is something other than a regular file.
     """
     await asyncio.to_thread(_write_json, path, content, overwrite=overwrite)
 
@@ -71,7 +71,7 @@ def _write_json(path: Path, content: Mapping[str, Any], *, overwrite: bool) -> N
         if overwrite:
             draft.replace(path)
         else:
-            # Unlike a rename, a link never takes the place of a file that came meanwhile.
+            # Unlike a rename, a link never replaces a file that was created meanwhile.
             path.hardlink_to(draft)
     finally:
         draft.unlink(missing_ok=True)

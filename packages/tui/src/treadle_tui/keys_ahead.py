@@ -1,4 +1,4 @@
-"""Keeps what is typed while the key before it waits for the server, for the dialog that this one opens."""
+"""Keeps the keys typed while an earlier key waits for the server, for the dialog that it opens."""
 
 from dataclasses import dataclass, field
 
@@ -6,10 +6,10 @@ from textual import events
 from textual.worker import Worker
 
 MOST_KEPT = 1_000
-"""Keys that are kept; what is typed beyond them is lost, for nobody types so far ahead."""
+"""The most keys that are kept; the rest are lost, but nobody types that far ahead."""
 
 SOON_SECONDS = 1.0
-"""How long one waits without being told that one does."""
+"""How long to wait before the user is told."""
 
 
 @dataclass(frozen=True)
@@ -18,27 +18,27 @@ class _Opening:
 
     since: float
     elsewhere: bool
-    """Whether it is another program that opens, which reads its keys by itself."""
+    """Whether it opens another program, which reads its keys itself."""
 
 
 @dataclass
 class KeysAhead:
-    """What was typed behind a key whose dialog is not there yet.
+    """The keys typed after a key whose dialog is not open yet.
 
-    It goes to the dialog, or to the screen when all went well and nothing was asked. Once something was refused it is
-    dropped: what was meant for a dialog must not act on the screen below.
+    They go to the dialog, or to the screen if all went well and no dialog was needed. If something is refused they are
+    dropped, because keys meant for a dialog must not act on the screen beneath.
     """
 
     _openings: dict[Worker[None], _Opening] = field(default_factory=dict)
     _kept: list[events.Key | events.Paste] = field(default_factory=list)
 
     def begin(self, worker: Worker[None], now: float, *, elsewhere: bool) -> None:
-        """Keep what is typed from now on, until `end` is told that the work of `worker` is done and shown."""
+        """Keep keys from now on, until `end` is called for this worker."""
         self._openings[worker] = _Opening(now, elsewhere)
 
     def keep(self, event: events.Key | events.Paste) -> bool:
-        """Keep what was typed if something is being opened, and say whether; escape gives that up instead."""
-        # A screen that has gone tells of no end.
+        """Keep a key if something is being opened, and return whether it was; escape cancels the opening instead."""
+        # A closed screen doesn't report the end of its workers.
         self._openings = {
             worker: one for worker, one in self._openings.items() if worker.node.is_running or not worker.is_finished
         }
@@ -54,11 +54,11 @@ class KeysAhead:
         return True
 
     def drop(self) -> None:
-        """Forget what was kept: what it was typed for was refused."""
+        """Drop the kept keys, because what they were typed for was refused."""
         self._kept.clear()
 
     def end(self, worker: Worker[None]) -> list[events.Key | events.Paste]:
-        """Return what is to be taken as typed now that this work is done, unless another one is still under way."""
+        """Return the keys to handle now that this worker is done; none while another one is still running."""
         opening = self._openings.pop(worker, None)
         if opening is not None and opening.elsewhere:
             self.drop()
@@ -68,5 +68,5 @@ class KeysAhead:
         return kept
 
     def is_late(self, now: float) -> bool:
-        """Return whether something has been waited for so long that the reader should know."""
+        """Return whether something has been opening for so long that the user should be told."""
         return any(not one.elsewhere and now - one.since >= SOON_SECONDS for one in self._openings.values())

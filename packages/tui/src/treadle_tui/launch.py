@@ -1,4 +1,4 @@
-"""Puts the dashboard together: the configuration, the server or the recording, and what of it goes where."""
+"""Assembles the dashboard from the configuration, the command line, and a server or a recording."""
 
 import codecs
 import os
@@ -21,7 +21,7 @@ CONFIG = "TREADLE_TUI_CONFIG"
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchOptions:
-    """The command line's options; they go before the configuration file."""
+    """The command line's options, which override the configuration file."""
 
     wanted: str = ""
     url: str | None = None
@@ -38,20 +38,20 @@ class LaunchOptions:
 
 
 def load_config(named: Path | None) -> Config:
-    """Read the file that the option or the environment names, or else the usual one. Raises `ConfigError`."""
+    """Read the file named by the option or the environment, or else the default one. Raises `ConfigError`."""
     path = named or (Path(os.environ[CONFIG]) if os.environ.get(CONFIG) else None)
     return read_config(path or default_path(), must_exist=path is not None)
 
 
 def chosen_server(options: LaunchOptions, config: Config) -> Server:
-    """Return the server to look at: by name, by address, or the configuration's first one, or the local one.
+    """Return the server to connect to: by context, by address, the configuration's default, or the local one.
 
     Raises `ConfigError` and `InvalidSetting`.
     """
     from treadle.settings import Settings, split_urls
 
     if options.context is not None and options.url is not None:
-        raise ConfigError("--context and --url both say where the server is: give one of them")
+        raise ConfigError("--context and --url can't be used together: both say where the server is")
     if options.context is not None:
         return config.server(options.context)
     if options.url is None and not os.environ.get("TREADLE_URL") and config.context is not None:
@@ -61,16 +61,16 @@ def chosen_server(options: LaunchOptions, config: Config) -> Server:
 
 
 def bearer_for(server: Server, options: LaunchOptions) -> "Bearer":
-    """Return what says which token is shown. Raises `ConfigError` and `InvalidSetting` when it can't be read.
+    """Return the source of the token to send. Raises `ConfigError` and `InvalidSetting` if it can't be read.
 
-    One given by hand, or in the file that the configuration names for the server, or in the environment, goes to every
-    address of the server; the one that a local server wrote goes to this machine alone.
+    A token given by hand, in the environment, or in the file that the configuration names for the server goes to every
+    address of the server. The token written by a local server is only sent to this machine.
     """
     from treadle.settings import Settings
     from treadle.transport.bearer import Bearer, bearer_of
 
     if options.token is None and server.token_file is not None:
-        # Once here, so that what is wrong with the file is said before the screen is up; later the banner says it.
+        # Read it once here, so that a bad file is reported before the screen opens; later errors appear in the banner.
         server.read_token()
         return Bearer(everywhere=lambda: _later(server))
     return bearer_of(options.token, Settings())
@@ -86,7 +86,7 @@ def _later(server: Server) -> str | None:
 
 
 def live(server: Server, options: LaunchOptions, *, record: Path | None = None) -> "Connection":
-    """Return the connection to a server. Raises `ConfigError`, `InvalidSetting` and `RecordingError`."""
+    """Return a live connection to a server. Raises `ConfigError`, `InvalidSetting` and `RecordingError`."""
     from treadle_tui.core.live.feed import Link
     from treadle_tui.core.live.link import SessionLink
     from treadle_tui.core.live.recorder import Recorder, RecordingLink
@@ -107,7 +107,7 @@ def live(server: Server, options: LaunchOptions, *, record: Path | None = None) 
 
 
 def replayed(path: Path, speed: float) -> "Connection":
-    """Return the connection to a recording. Raises `RecordingError`."""
+    """Return a connection that replays a recording. Raises `RecordingError`."""
     from treadle_tui.core.live.recording import open_recording
     from treadle_tui.core.live.replay import Player
     from treadle_tui.core.setup.connection import Connection
@@ -118,7 +118,7 @@ def replayed(path: Path, speed: float) -> "Connection":
 
 
 def sealer() -> "Sealer":
-    """Return the keys of the environment, or none, that open encrypted tasks. Raises `InvalidSetting`."""
+    """Return a sealer with the environment's keys, if any, to open encrypted tasks. Raises `InvalidSetting`."""
     from treadle.encryption.keys import codec_of
     from treadle.encryption.sealer import Sealer
     from treadle.settings import Settings
@@ -150,7 +150,7 @@ def dashboard(options: LaunchOptions) -> "Dashboard":
             notify=config.notify,
             trace_url=config.trace_url,
         ),
-        # A token that was given by hand is meant for the server that was named by hand.
+        # A token given by hand is only for the server that was named by hand.
         connect=lambda name: live(config.server(name), LaunchOptions(read_only=options.read_only, room=options.room)),
         theme=options.theme or config.theme,
         ascii_only=options.ascii_only or config.ascii_only or not _has_every_character(),
@@ -159,10 +159,10 @@ def dashboard(options: LaunchOptions) -> "Dashboard":
 
 
 def _has_every_character() -> bool:
-    """Whether what is drawn on has all of Unicode: a terminal of another encoding would stay blank.
+    """Return whether the output can show all of Unicode: a terminal with another encoding would stay blank.
 
-    A browser has it, whatever the encoding of the pipe to the process that serves it; the console of Linux has no more
-    than the 512 characters of its font. Python writes UTF-8 also where the user has said that ASCII is all there is.
+    A browser can, whatever the encoding of the pipe to the process that serves it. The Linux console has only the 512
+    characters of its font. Python writes UTF-8 even where LC_ALL says that only ASCII is supported.
     """
     out = sys.__stdout__
     if out is None or not out.isatty():
@@ -172,7 +172,7 @@ def _has_every_character() -> bool:
 
 
 def arguments(options: LaunchOptions) -> list[str]:
-    """Return the words of the command line that mean these options; the token is not among them."""
+    """Return the command-line arguments that stand for these options, except the token."""
     told = {
         "--url": options.url,
         "--room": options.room,
@@ -183,13 +183,13 @@ def arguments(options: LaunchOptions) -> list[str]:
         "--speed": None if options.replay is None else options.speed,
     }
     flags = {"--read-only": options.read_only, "--ascii": options.ascii_only}
-    # With equals signs, so that no value is ever taken for an option.
+    # Use "=", so that no value is taken for an option.
     named = [f"{option}={value}" for option, value in told.items() if value is not None]
     return [*named, *(flag for flag, given in flags.items() if given), "--", options.wanted]
 
 
 def server_name_of(url: str) -> str:
-    """Return what people call the server at `url`: `local`, or its host and port."""
+    """Return the short name of the server at `url`: `local`, or its host and port."""
     from urllib.parse import urlsplit
 
     from treadle.transport.addresses import is_loopback
@@ -199,9 +199,9 @@ def server_name_of(url: str) -> str:
 
 
 def run(options: LaunchOptions) -> int:
-    """Show the dashboard until its reader leaves, and say what was recorded; return the exit code.
+    """Run the dashboard until the user leaves, print a summary of the recording if there is one; return the exit code.
 
-    Raises as `dashboard` does.
+    Raises the same errors as `dashboard`.
     """
     from treadle.cli.show import say
 

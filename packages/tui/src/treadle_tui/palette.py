@@ -1,4 +1,4 @@
-"""The command palette, made of the registry of actions."""
+"""The command palette, generated from the registry of actions."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -10,11 +10,11 @@ from treadle_tui.screens.base import BaseScreen
 
 
 class ActionProvider(Provider):
-    """Offers what can be done on the screen beneath the palette."""
+    """Offers the actions of the screen beneath the palette."""
 
     @property
     def _beneath(self) -> BaseScreen:
-        """The screen of ours over which the palette was opened: it is over no other."""
+        """The screen that the palette was opened over; it is only opened over a `BaseScreen`."""
         assert isinstance(self.screen, BaseScreen)
         return self.screen
 
@@ -22,7 +22,7 @@ class ActionProvider(Provider):
         return self._beneath.ctx.offered(self._beneath.scope)
 
     async def search(self, query: str) -> Hits:
-        """Yield the actions whose name or help fit."""
+        """Yield the actions whose name or help matches."""
         matcher = self.matcher(query)
         for action in self._offered():
             score = max(matcher.match(action.name), matcher.match(action.help) / 2)
@@ -30,7 +30,7 @@ class ActionProvider(Provider):
                 yield Hit(score, matcher.highlight(action.name), self._run(action), help=self._help(action))
 
     async def discover(self) -> Hits:
-        """Yield everything while nothing is typed."""
+        """Yield all actions while nothing is typed."""
         for action in self._offered():
             yield DiscoveryHit(action.name, self._run(action), help=self._help(action))
 
@@ -40,6 +40,6 @@ class ActionProvider(Provider):
     def _run(self, action: Action) -> Callable[[], None]:
         screen = self._beneath
         if not screen.can(action.name):
-            # It means something by what stands behind it: let that be typed.
+            # It needs an argument: open the command line for it.
             return partial(screen.act_command, f"{action.name} ")
         return partial(screen.act, action.name)

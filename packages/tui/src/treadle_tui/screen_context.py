@@ -1,4 +1,4 @@
-"""What every screen works with: the model to read, the feed to ask, the verbs, and how things are drawn."""
+"""What all screens share: the model to read, the feed to send requests, the verbs, and the way things are drawn."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -30,27 +30,27 @@ NOTICE_SECONDS = 6.0
 
 @dataclass
 class ScreenContext:
-    """Shared by the screens; made once, by the app."""
+    """Shared by the screens; created by the app for each server."""
 
     model: Model
     feed: Feed
     connection: Connection
     executor: Executor
     go: Callable[..., None]
-    """Goes to another pane or screen, `queues` or `workers`, to a `task` or another `context` by its name, at once.
+    """Goes at once to a pane or screen by name, such as `queues`, or to a `task`, `flow` or `context` by its key.
 
-    A message would be behind the keys that are typed already, and these would act on what was left.
+    A message would be handled after keys that are already typed, which would then act on the previous screen.
     """
     opened: Callable[[Worker[None]], None]
-    """Hears that what a key asked for is answered, and the answer shown."""
+    """Called when a key's request has been answered and the answer is on screen."""
     query: TaskQuery
     glyphs: Glyphs
     app_state: AppState
-    """The keys, the contexts, and what was typed."""
+    """The keymap, the contexts, and the command history."""
     report: Report | None = None
-    """What the last action did to each task, to be looked through."""
+    """The last report that has an outcome for each task."""
     drafts: dict[str, Written] = field(default_factory=dict)
-    """What was written about tasks and could not be saved, by their ids."""
+    """Edited texts that could not be saved, by task id."""
     keys_ahead: KeysAhead = field(default_factory=KeysAhead)
     _notice: tuple[Report, float] | None = None
 
@@ -60,11 +60,13 @@ class ScreenContext:
         return self.app_state.keymap
 
     def offered(self, scope: Scope) -> Iterator[Action]:
-        """Yield what can be done in a pane or screen, given how the dashboard was started and what its token may."""
-        return offered(scope, read_only=self.executor.only_looks, replay=self.model.is_recorded, web=self.app_state.web)
+        """Yield the actions available in a pane or screen, given the dashboard's options and its token."""
+        return offered(
+            scope, read_only=self.executor.hides_writes, replay=self.model.is_recorded, web=self.app_state.web
+        )
 
     def filter_words(self) -> Known:
-        """Return what there is that a filter may name, by the key that names it."""
+        """Return the names that a filter may contain, by filter key."""
         model = self.model
         return {
             "job": model.queue_rows,
@@ -74,7 +76,7 @@ class ScreenContext:
         }
 
     def cell_context(self) -> CellContext:
-        """Return what the panes' cells need."""
+        """Return the context for drawing cells."""
         return CellContext(
             now=self.model.now(),
             glyphs=self.glyphs,
@@ -86,16 +88,16 @@ class ScreenContext:
         )
 
     def aged(self, title: Spans, *topics: Topic) -> Spans:
-        """Return a pane's title, with how old what it shows of the topics is when that is over a second.
+        """Return a pane's title, with the age of its topics' data if that is over a second.
 
-        Of a recorded moment it is as old as it was then, which is not known: a fast player's seconds are short.
+        Not in a replay: the age at the time of the recording is unknown, and a fast replay's seconds are short.
         """
         seconds = self.model.age(*topics)
         is_recorded = self.model.is_recorded and self.model.link.live
         return title if seconds is None or is_recorded else (*title, Span(f"  {lasted(seconds)} old", "warn"))
 
     def tell(self, report: Report) -> None:
-        """Show what was done, or why not, for some seconds; of what was done to tasks, as long as it can be undone."""
+        """Show a report for some seconds, or for as long as its action can be undone."""
         seconds = NOTICE_SECONDS
         if report.outcomes:
             self.report = report
@@ -104,13 +106,13 @@ class ScreenContext:
             self.keys_ahead.drop()
         self._notice = (report, self.model.clock.steady() + seconds)
 
-    def mended(self) -> None:
-        """Tell no more of what could not be done: it was, now that it is written otherwise."""
+    def clear_error(self) -> None:
+        """Remove the notice of an error that the user has corrected."""
         if self._notice is not None and not self._notice[0].ok:
             self._notice = None
 
     def notice(self) -> Spans:
-        """Return what there is to tell now, with the time left to undo it."""
+        """Return the current notice, with the time left to undo."""
         if self._notice is None or self.model.clock.steady() >= self._notice[1]:
             return ()
         report = self._notice[0]

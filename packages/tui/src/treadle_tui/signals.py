@@ -1,4 +1,4 @@
-"""Ends the dashboard when the system asks it to: in good order if it still can, and anyway."""
+"""Ends the dashboard on a signal: cleanly if possible, and otherwise by force."""
 
 import asyncio
 import os
@@ -6,21 +6,21 @@ import signal
 from collections.abc import Callable
 
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGINT") if hasattr(signal, name))
-"""What a shell, a closed terminal, a supervisor and a shutdown send."""
+"""The signals of a shell, a closed terminal, a supervisor and a shutdown."""
 
 GRACE_SECONDS = 2.5
-"""How long it may take to end in good order. One that waits in a write to its output, say a pipe that nobody reads,
-would take for ever. The guard, where there is one, waits a little longer before it kills."""
+"""How long a clean exit may take. A dashboard stuck in a write to its output, such as a pipe that nobody reads, would
+never exit. The guard, if there is one, waits a little longer before it kills the process."""
 
 
 def end_by_signals(end: Callable[[int], None]) -> None:
-    """Call `end` with the number of the signal, in the running loop, instead of dying at once.
+    """Call `end` in the running loop with the signal's number, instead of dying at once.
 
-    Who has not ended after the grace, with a loop that stands still or not, dies of the signal.
+    A process that has not exited after the grace period dies of the signal, even if its loop is stuck.
     """
     loop = asyncio.get_running_loop()
 
-    # Not the loop's own handlers: those are never called by a loop that stands still.
+    # Not the loop's own handlers: a stuck loop never calls them.
     def received(number: int, _: object) -> None:
         _end_anyway(number)
         loop.call_soon_threadsafe(end, number)
@@ -30,7 +30,7 @@ def end_by_signals(end: Callable[[int], None]) -> None:
 
 
 def _end_anyway(number: int) -> None:
-    # Windows has no timers; its consoles are restored by themselves.
+    # Windows has no timers, but its consoles restore themselves.
     if not hasattr(signal, "setitimer"):
         return
 

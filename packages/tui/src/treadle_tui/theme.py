@@ -1,4 +1,4 @@
-"""The themes: the colour of every tone, each at a contrast of 4.5 or more on everything that it stands on."""
+"""The themes: the colour of every tone, each with a contrast of at least 4.5 against every background it is used on."""
 
 from collections.abc import Mapping
 
@@ -50,8 +50,8 @@ _CONTRAST = {
     "bad": "#ffb0ab",
 }
 
-# Okabe and Ito's palette, which people with any common kind of colour blindness tell apart (2008, "Color Universal
-# Design"); its blue is left out, for it is too dark on black.
+# The palette of Okabe and Ito (2008, "Color Universal Design"), whose colours people with any common kind of colour
+# blindness can tell apart; without its blue, which is too dark on black.
 _COLOURBLIND = {
     "plain": "#e4e8ea",
     "dim": "#a9b4bc",
@@ -81,7 +81,7 @@ _SIXTEEN = {
     "warn": "ansi_bright_yellow",
     "bad": "ansi_bright_red",
 }
-"""Of the terminal's own sixteen, those that every usual palette shows bright enough on black."""
+"""Only those of the terminal's sixteen colours that every common palette shows bright enough on black."""
 
 TONES = tuple(_DARK)
 """The names of the tones."""
@@ -95,7 +95,7 @@ _ANSI = {
     "border-blurred": "ansi_default",
     "block-cursor-foreground": "ansi_black",
     "block-cursor-background": "ansi_white",
-    # Both colours are the terminal's own: the cursor in a line is told by its style.
+    # Both colours are the terminal's own, so the cursor is shown by its style.
     "input-cursor-text-style": "reverse",
     "input-cursor-background": "ansi_default",
     "input-cursor-foreground": "ansi_default",
@@ -103,7 +103,7 @@ _ANSI = {
     "screen-selection-foreground": "ansi_default",
     "screen-selection-background": "ansi_default",
 }
-"""What Textual's own styles want to know of a theme without true colours."""
+"""The variables that Textual's own styles need in a theme without true colours."""
 
 
 def _theme(
@@ -202,11 +202,11 @@ MONO = _theme(
 THEMES: dict[str, Theme] = {
     theme.name.removeprefix("treadle-"): theme for theme in (DARK, LIGHT, CONTRAST, COLOURBLIND, SIXTEEN, MONO)
 }
-"""The themes by the names that people write, in the order in which `:theme` goes through them."""
+"""The themes by the names that users write, in the order in which `:theme` cycles through them."""
 
 
 def fitting(colour_system: str | None) -> str:
-    """Return the name of the theme for a terminal of one of Rich's colour systems, or None for one without colours."""
+    """Return the name of the theme for one of Rich's colour systems, which is None for a terminal without colours."""
     if colour_system is None:
         return "mono"
     return "sixteen" if colour_system == "standard" else "dark"

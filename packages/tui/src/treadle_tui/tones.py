@@ -1,7 +1,7 @@
-"""What each tone looks like: in each theme, in what is dimmed, and in the line that warns of production.
+"""The style of each tone: in each theme, in out-of-date data, and in the line that warns of production.
 
-They are not component classes of Textual's: it worked out twelve styles anew for each widget whenever one of its own
-changed, which was two fifths of all the processor time that tests of the dashboard took.
+They are not Textual component classes, because Textual recomputed twelve styles for each widget whenever one of its
+styles changed. That took two fifths of all the processor time of the dashboard's tests.
 """
 
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ from textual.color import Color
 from treadle_tui.theme import MONO, THEMES, TONES
 
 ToneVariant = Literal["usual", "stale", "production"]
-"""Where a tone stands: in data without a connection, which is of some time ago; in the line that says production."""
+"""Where a tone is used: `stale` in out-of-date data shown without a connection, `production` in the warning line."""
 
 _BOLD = {"bold", "title", "bad"}
 _BOLD_WITHOUT_COLOURS = {"bold", "title", "accent", "warn", "bad"}
 _NEVER_DIMMED = {"dim", "faint", "title"}
 _WARNING = {"plain", "dim", "bold", "hold", "warn", "bad"}
-"""The tones that take the colour of the warning in its line."""
+"""The tones that take the warning's colour in its line."""
 
 
 @cache
 def tones(theme: str, place: ToneVariant) -> Mapping[str, Style]:
-    """Return the style of every tone, without a background, in the theme of Textual's with that name."""
+    """Return the style of every tone, without a background, in the Textual theme of that name."""
     variables = next(one for one in THEMES.values() if one.name == theme).variables
     usual = {tone: _style(variables[f"tone-{tone}"], _usual_text(tone, mono=theme == MONO.name)) for tone in TONES}
     match place:

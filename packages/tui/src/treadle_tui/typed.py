@@ -1,31 +1,31 @@
-"""What a terminal sends, as Textual's parser can take it: bytes that are no UTF-8, and pastes with escapes in them."""
+"""Prepares terminal input for Textual's parser: replaces invalid UTF-8, and removes escapes from pasted text."""
 
 import codecs
 
 ESC = "\x1b"
 BEGIN = f"{ESC}[200~"
 END = f"{ESC}[201~"
-"""What a terminal puts round a paste (mode 2004)."""
+"""The marks that a terminal puts around pasted text (mode 2004)."""
 
 
 class Typed:
-    """Turns bytes into text, in pieces of any size.
+    """Turns bytes into text, in chunks of any size.
 
-    A byte that is no UTF-8 becomes a replacement character: a terminal of another encoding sends some for letters with
-    marks, one that reports the mouse in the old way for a place far to the right, and neither may end the dashboard.
+    An invalid UTF-8 byte becomes a replacement character. A terminal with another encoding sends such bytes for
+    accented letters, and one with the old mouse protocol for positions far to the right; neither may end the dashboard.
 
-    Pastes lose their escape characters, as most terminals have it by themselves; tmux hands on what its buffers have.
-    Textual's parser takes what stands behind one as keys: a line of a coloured log would quit, or cancel tasks.
+    Pasted text loses its escape characters. Most terminals remove them, but tmux passes on what its buffers contain.
+    Textual's parser takes what follows an escape for keys, so a line of a coloured log would quit or cancel tasks.
     """
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._pasting = False
         self._matched = 0
-        """How many characters of the next mark have come."""
+        """How many characters of the next mark have been read."""
 
     def read(self, data: bytes) -> str:
-        """Return what is to be parsed now; nothing as long as what came is half of something."""
+        """Return the text to parse now; characters that may belong to an incomplete one or to a mark are held back."""
         return "".join(map(self._take, self._decoder.decode(data)))
 
     def _take(self, character: str) -> str:
@@ -33,7 +33,7 @@ class Typed:
         if character == mark[self._matched]:
             self._matched += 1
             if self._matched < len(mark):
-                # Of a paste what may be its end is held back until that is known.
+                # In pasted text, hold back what may be the end mark until it is complete.
                 return "" if self._pasting else character
             self._matched, self._pasting = 0, not self._pasting
             return END if mark == END else character

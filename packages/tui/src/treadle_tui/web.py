@@ -1,8 +1,8 @@
-"""Serves the dashboard to a browser by textual-serve, and lets nobody in who was not given the key.
+"""Serves the dashboard to browsers with textual-serve, but only to those that have the key.
 
-Whoever reaches the page acts with the token of the one who serves it. So the address is this machine's own unless one
-insists, the page wants a key that is made anew at each start, and other pages can't reach in: the key is kept in a
-cookie that they can't send along, and the socket takes connections from the dashboard's own origin alone.
+Whoever opens the page acts with the token of the user who serves it. So by default only this machine can reach it, the
+page requires a key that is new at each start, and other sites can't get in: the key is kept in a cookie that they can't
+send, and the socket only accepts connections from the dashboard's own origin.
 """
 
 import hmac
@@ -35,18 +35,18 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class PublicAddress(Exception):
-    """The dashboard was to be served where others reach it, and nobody insisted."""
+    """The dashboard would be reachable from other machines, and `public` is not set."""
 
     def __init__(self, host: str) -> None:
         super().__init__(
-            f"{host} is reached from other machines: whoever has the page's address acts on the queue with your token."
-            " Say --public if that is meant, and --read-only if they are only to look; better, leave it on 127.0.0.1"
-            " and reach it by ssh -L"
+            f"other machines can reach {host}: whoever has the page's address acts on the queue with your token."
+            " Add --public if you want that, and --read-only to let people only look; it is safer to stay on 127.0.0.1"
+            " and reach it with ssh -L"
         )
 
 
 class WatchServer(Server):
-    """textual-serve's server with a door."""
+    """textual-serve's server with access control."""
 
     def __init__(self, command: Sequence[str], *, host: str, port: int) -> None:
         """Prepare to run `command` for each page; its words are quoted for the shell that textual-serve starts."""
@@ -55,29 +55,29 @@ class WatchServer(Server):
 
     @property
     def address(self) -> str:
-        """What to open in a browser."""
+        """The URL to open in a browser."""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{name}:{self.port}/?key={self.key}"
 
-    def serve(self, debug: bool = False) -> None:  # noqa: FBT001, FBT002 -- as textual-serve has it
-        """Serve until interrupted or terminated, and say where it is as soon as it can be reached.
+    def serve(self, debug: bool = False) -> None:  # noqa: FBT001, FBT002 -- textual-serve's signature
+        """Serve until interrupted or terminated, and print the URL as soon as it can be reached.
 
         Raises `OSError` for an address that can't be served on.
         """
         self.debug = debug
         self.initialize_logging()
-        # textual-serve's own says it from `on_startup`, which runs before anything listens.
+        # textual-serve prints it in `on_startup`, which runs before anything listens.
         web.run_app(self._make_app(), host=self.host, port=self.port, print=lambda _: self._say_where())
 
     async def on_startup(self, app: web.Application) -> None:
-        """Say nothing yet."""
+        """Print nothing yet."""
 
     def _say_where(self) -> None:
         say(f"The dashboard is at {self.address}")
-        say("Whoever has this address acts with your token. Ctrl-C ends it.")
+        say("Whoever has this address acts with your token. Press Ctrl-C to stop.")
 
     def initialize_logging(self) -> None:
-        """Leave the log alone: textual-serve's own shows local variables, and with them secrets."""
+        """Leave logging alone: textual-serve's setup shows local variables, and secrets with them."""
 
     async def _make_app(self) -> web.Application:
         app = await super()._make_app()
@@ -100,21 +100,21 @@ class WatchServer(Server):
         return door
 
     def _refusal(self, request: web.Request) -> str | None:
-        """Return why a request is not let in, or None."""
+        """Return why a request is refused, or None if it is not."""
         origin = request.headers.get("Origin")
         if request.path == "/ws" and origin not in {f"http://{request.host}", f"https://{request.host}"}:
-            return "This socket is for the dashboard's own page."
+            return "This socket serves only the dashboard's own page."
         shown = request.cookies.get(self._cookie) or ""
         if request.path == "/":
             shown = request.query.get("key") or shown
-        # What a header holds that is no UTF-8 is half a character here.
+        # Invalid UTF-8 in a header arrives as surrogate escapes.
         if not hmac.compare_digest(shown.encode(errors="surrogateescape"), self.key.encode()):
-            return "Open the address that `treadle watch --web` printed: its key is missing here, or an old one."
+            return "Open the address that `treadle watch --web` printed: the key is missing or out of date."
         return None
 
     @property
     def _cookie(self) -> str:
-        # Cookies know no ports: two dashboards on one machine must not take each other's.
+        # Cookies ignore ports: two dashboards on one machine must not use each other's.
         return f"{COOKIE}-{self.port}"
 
     def _let_in(self) -> web.Response:
@@ -124,19 +124,19 @@ class WatchServer(Server):
 
 
 def command_of(arguments: Sequence[str]) -> list[str]:
-    """Return the command that runs `treadle watch` with some arguments, by this very interpreter.
+    """Return the command that runs `treadle watch` with these arguments in the same interpreter.
 
-    -P: with -c alone, Python would take modules from whatever directory the dashboard was started in.
+    -P: with -c alone, Python would import modules from the directory in which the dashboard was started.
     """
     return [sys.executable, "-P", "-c", "from treadle.cli import main; main()", "watch", *arguments]
 
 
 def serve_web(arguments: Sequence[str], *, host: str, port: int, public: bool, token: str | None) -> None:
-    """Serve until interrupted. Raises `PublicAddress` for an address that others reach, unless `public` is said."""
+    """Serve until interrupted. Raises `PublicAddress` for an address that others can reach, unless `public` is set."""
     if not is_loopback(host) and not public:
         raise PublicAddress(host)
     if token is not None:
-        # Not in the command's words, which every user of the machine can see.
+        # Not as an argument, which every user of the machine can see.
         os.environ["TREADLE_TOKEN"] = token
-    # Each page gets a dashboard of its own, in its own process.
+    # Each page gets a dashboard in a process of its own.
     WatchServer(command_of(arguments), host=host, port=port).serve()

@@ -1,4 +1,4 @@
-"""`python -m treadle` is the command `treadle`, wherever its script was put."""
+"""`python -m treadle` is the command `treadle`, wherever its script is installed."""
 
 from treadle.cli import main
 

@@ -1,4 +1,4 @@
-"""Output in an encoding that has not every character, such as Latin-1: what it lacks is spelt out."""
+"""Output in an encoding that lacks characters, such as Latin-1: they are written as escapes."""
 
 import codecs
 import io
@@ -6,14 +6,14 @@ import json
 import sys
 
 SPELT = "treadle-spelt"
-"""The name of how what can't be written is written, as Python's `backslashreplace` is one."""
+"""The name of the error handler that writes them, registered like Python's own `backslashreplace`."""
 
 ENDING = frozenset({"strict", "surrogateescape"})
-"""What Python does with such a character by itself, the second in the locale C: it raises."""
+"""The error handlers under which Python raises for such a character; the second is the default in the C locale."""
 
 
-def spell_out_what_is_lacking() -> None:
-    """Have this process spell out what its output's encoding lacks, where Python ends it in the midst of a line."""
+def escape_unencodable_output() -> None:
+    """Have this process escape what its output's encoding lacks, where Python would fail in the middle of a line."""
     codecs.register_error(SPELT, _spelt)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ENDING:
@@ -21,7 +21,7 @@ def spell_out_what_is_lacking() -> None:
 
 
 def _spelt(error: UnicodeError) -> tuple[str, int]:
-    """Return what stands for the characters: JSON's escapes, so that JSON stays JSON."""
+    """Return the escapes to write for the characters: those of JSON, so that JSON stays valid."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end

@@ -1,4 +1,4 @@
-"""The clock that leases are counted by: it never goes back, and goes on while the machine sleeps."""
+"""The clock that leases are measured by: it never goes back, and keeps running while the machine sleeps."""
 
 import sys
 import time

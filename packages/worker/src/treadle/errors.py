@@ -2,26 +2,26 @@
 
 TreadleError
 ├── DefinitionError            a function can't be a task (also a TypeError)
-│   └── DuplicateTask          two functions claim one job name
+│   └── DuplicateTask          two functions have the same job name
 ├── InvalidArguments           the arguments don't fit the task's parameters (also a ValueError)
-│   └── InvalidStep            a task's code asks for a step, a sleep or a message as it can't be
+│   └── InvalidStep            a task's code asks for an invalid step, sleep or message
 ├── FilterError                a filter of tasks can't be read (`treadle.filters`, also a ValueError)
-├── InvalidSetting             a setting or an argument can't be used (`treadle.settings`, also a ValueError)
-├── NoStructlog                JSON can't be logged (`treadle.logs`, also a ValueError)
-├── BadValue                   a result, step or checkpoint holds what can't be sent or kept (also a ValueError)
-├── EncryptionError            an encrypted task can't be sealed or opened
-│   ├── NoCodec                no keys are here
-│   └── CantDecrypt            none of the keys that are here fits, or the value was changed
-├── NoClient                   no client is open, or not the one that was asked (also a RuntimeError)
+├── InvalidSetting             a setting or an argument is invalid (`treadle.settings`, also a ValueError)
+├── NoStructlog                JSON logs need structlog (`treadle.logs`, also a ValueError)
+├── BadValue                   a result, step or checkpoint can't be sent or stored (also a ValueError)
+├── EncryptionError            a value of an encrypted task can't be encrypted or decrypted
+│   ├── NoCodec                this process has no keys
+│   └── CantDecrypt            none of this process's keys fits, or the value was changed
+├── NoClient                   no client is open, or the one that was asked is not (also a RuntimeError)
 ├── NoOutbox                   the database has no table for the outbox
-├── StepMismatch               a task's code no longer fits the steps that it keeps (also a RuntimeError)
+├── StepMismatch               a task's code no longer fits the steps that it has kept (also a RuntimeError)
 ├── WouldBlock                 a blocking call in the thread of the client's event loop (also a RuntimeError)
 ├── ConnectionFailed           no server answers (also a ConnectionError)
 │   ├── ConnectionLost         the connection broke before the answer came
 │   └── SocketRefused          the server answers, but no websocket can be opened
-├── LoopTaken                 code that a worker ran ended the worker's event loop (also a RuntimeError)
+├── LoopTaken                  code that a worker ran stopped the worker's event loop (also a RuntimeError)
 ├── ProtocolMismatch           the server doesn't speak as documented
-├── WaitTimeout                the result was not there in time (also a TimeoutError)
+├── WaitTimeout                the task had not ended in time (also a TimeoutError)
 ├── TaskNotCompleted           the task ended without a result; `.task` is its last state
 │   ├── TaskFailed
 │   └── TaskCancelled
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class TreadleError(Picklable, Exception):
-    """Whatever the SDK raises is one of these."""
+    """The base of every error that the SDK raises."""
 
 
 class DefinitionError(TreadleError, TypeError):
@@ -47,7 +47,7 @@ class DefinitionError(TreadleError, TypeError):
 
 
 class DuplicateTask(DefinitionError):
-    """Two functions are registered under one job name."""
+    """Two functions are registered under the same job name."""
 
 
 class InvalidArguments(TreadleError, ValueError):
@@ -55,36 +55,36 @@ class InvalidArguments(TreadleError, ValueError):
 
 
 class InvalidStep(InvalidArguments):
-    """A task's code asks for a step, a sleep or a message as it can't be; the message names the argument.
+    """A task's code asks for an invalid step, sleep or message; the message names the argument.
 
-    It is raised where the code asks, before anything is done. Let through, it fails the run with the reason
+    It is raised where the code asks, before anything is done. If it is not caught, the run fails with the reason
     `internal-error`.
     """
 
 
 class BadValue(TreadleError, ValueError):
-    """A result or checkpoint, or what a step came to, holds what JSON can't carry or the server can't keep.
+    """A result, checkpoint or step holds a value that JSON can't represent or the server can't store.
 
-    The message names the place. Let through, it fails the run with the reason `internal-error`.
+    The message names the place. If it is not caught, the run fails with the reason `internal-error`.
     """
 
 
 class EncryptionError(TreadleError):
-    """What an encrypted task carries can't be sealed or opened."""
+    """A value of an encrypted task can't be encrypted or decrypted."""
 
 
 class NoCodec(EncryptionError):
-    """A task is encrypted, and no keys are here: nothing is sent, and what came can't be opened."""
+    """A task is encrypted and this process has no keys: nothing is sent, and what was received can't be decrypted."""
 
 
 class CantDecrypt(EncryptionError):
-    """None of the keys that are here fits, or the value was changed on its way."""
+    """None of this process's keys fits, or the value was changed on its way."""
 
 
 class NoClient(TreadleError, RuntimeError):
-    """No client is open, or not the one that was asked: before `open`, after `close`, and in a forked process.
+    """No client is open, or the one that was asked is not: before `open`, after `close`, and in a forked process.
 
-    Nor can one be opened or asked in a coroutine where no event loop of asyncio's runs, as under Trio.
+    Also raised in a coroutine that no asyncio event loop runs, as under Trio: no client can be opened or used there.
     """
 
 
@@ -93,14 +93,14 @@ class NoOutbox(TreadleError, LookupError):
 
 
 class StepMismatch(TreadleError, RuntimeError):
-    """A task's code no longer fits the steps that it keeps; the message says which, and what to do.
+    """A task's code no longer fits the steps that it has kept; the message says which, and what to do.
 
-    The run fails with the reason `internal-error`, also when the code has caught it.
+    The run fails with the reason `internal-error`, even if the code catches this.
     """
 
 
 class WouldBlock(TreadleError, RuntimeError):
-    """A blocking call was made in the thread of the client's event loop, which it would wait for."""
+    """A blocking call was made in the thread of the client's event loop, where it would wait for itself."""
 
 
 class ConnectionFailed(TreadleError, ConnectionError):
@@ -112,7 +112,7 @@ class ConnectionLost(ConnectionFailed):
 
 
 class SocketRefused(ConnectionFailed):
-    """The server or a proxy before it answers, but doesn't open a websocket. Who `is_silent` doesn't answer either."""
+    """The server, or a proxy before it, answers but opens no websocket; `is_silent`: it did not answer in time."""
 
     def __init__(self, message: str, *, is_silent: bool = False) -> None:
         super().__init__(message)
@@ -120,18 +120,18 @@ class SocketRefused(ConnectionFailed):
 
 
 class LoopTaken(TreadleError, RuntimeError):
-    """Code that a worker ran in its event loop has stopped the loop, or cancelled the worker's own part of it.
+    """Code that a worker ran in its event loop stopped the loop, or cancelled the worker's own tasks in it.
 
-    What ran is handed back as far as that was left to be done; the rest is lost, and runs elsewhere after its lease.
+    Running tasks are handed back as far as still possible; the others run elsewhere once their leases end.
     """
 
 
 class ProtocolMismatch(TreadleError):
-    """The server doesn't speak as documented: another program, or another version."""
+    """The server doesn't speak the documented protocol: it is another program, or another version."""
 
 
 class WaitTimeout(TreadleError, TimeoutError):
-    """The task had not ended when the time to wait was over; it is left as it is."""
+    """The task had not ended within the timeout; it goes on."""
 
 
 class TaskNotCompleted(TreadleError):
@@ -151,7 +151,7 @@ class TaskCancelled(TaskNotCompleted):
 
 
 class ProblemError(TreadleError):
-    """The server refused a request. `problem` is what it said (RFC 9457)."""
+    """The server refused a request. `problem` is the problem details (RFC 9457) that it answered."""
 
     name: ClassVar[str] = ""
 
@@ -167,7 +167,7 @@ class InvalidRoomId(ProblemError):
 
 
 class InvalidCategory(ProblemError):
-    """The server doesn't admit the category."""
+    """The server doesn't accept the category."""
 
     name = "invalid-category"
 
@@ -179,7 +179,7 @@ class SchemaConflict(ProblemError):
 
 
 class JobNotFound(ProblemError):
-    """There is no such job, or it is not seen from this room."""
+    """There is no such job, or it can't be seen from this room."""
 
     name = "job-not-found"
 
@@ -203,7 +203,7 @@ class DependencyCycle(ProblemError):
 
 
 class WorkerNotFound(ProblemError):
-    """The worker was removed, or lost for too long."""
+    """The worker was removed, or has been lost for too long."""
 
     name = "worker-not-found"
 
@@ -221,13 +221,13 @@ class StaleRun(ProblemError):
 
 
 class TaskConflict(ProblemError):
-    """The id exists with other content, or the task was changed since the version that was named."""
+    """The id exists with other content, or the task has changed since the given version."""
 
     name = "task-conflict"
 
 
 class Forbidden(ProblemError):
-    """The token doesn't allow it, or the bucket that artifacts go to."""
+    """The token, or the bucket that artifacts go to, doesn't allow it."""
 
     name = "forbidden"
 
@@ -245,13 +245,13 @@ class InvalidPayload(ProblemError):
 
 
 class ValidationFailed(ProblemError):
-    """The request is not as documented."""
+    """The request is invalid; the message names the field."""
 
     name = "validation-error"
 
 
 class PayloadTooLarge(ProblemError):
-    """The request is larger than the server takes."""
+    """The request is larger than the server accepts."""
 
     name = "payload-too-large"
 
@@ -275,19 +275,19 @@ class ScheduleNotFound(ProblemError):
 
 
 class LimitNotFound(ProblemError):
-    """There is no such limit in the room."""
+    """There is no such limit in this room."""
 
     name: ClassVar[str] = "limit-not-found"
 
 
 class LimitInUse(ProblemError):
-    """Open tasks or jobs name the limit."""
+    """Open tasks or jobs use the limit."""
 
     name: ClassVar[str] = "limit-in-use"
 
 
 class LimitFull(ProblemError):
-    """A limit that rejects has no room for the task: nothing was put in."""
+    """A limit with `on_full="reject"` is full: the task was not submitted."""
 
     name: ClassVar[str] = "limit-full"
 
@@ -305,7 +305,7 @@ class ArtifactConflict(ProblemError):
 
 
 class RangeNotSatisfiable(ProblemError):
-    """The artifact ends before the bytes that are asked for."""
+    """The artifact ends before the requested range."""
 
     name = "range-not-satisfiable"
 
@@ -323,19 +323,19 @@ class TooManyRequests(ProblemError):
 
 
 class RouteNotFound(ProblemError):
-    """The server has no such route: another program, or an older version. Or it has no such token."""
+    """The server has no such route, being another program or an older version; or there is no such token."""
 
     name = "not-found"
 
 
 class MethodNotAllowed(ProblemError):
-    """The route exists, with other methods."""
+    """The route exists, but not with this method."""
 
     name = "method-not-allowed"
 
 
 class UpgradeRequired(ProblemError):
-    """The session is a websocket, and the request asked for none."""
+    """A session is a websocket, and the request was not an upgrade to one."""
 
     name = "upgrade-required"
 
@@ -347,13 +347,13 @@ class StoreUnavailable(ProblemError):
 
 
 class InternalServerError(ProblemError):
-    """A defect of the server."""
+    """The server has a bug."""
 
     name = "internal-server-error"
 
 
 NOT_NOW = (StoreUnavailable, TooManyRequests, InternalServerError)
-"""What says nothing of the answer a moment later: it is for no fault of the request's or of the run's."""
+"""Problems that may be gone a moment later: neither the request nor the run is to blame."""
 
 
 BY_NAME: dict[str, type[ProblemError]] = {error.name: error for error in ProblemError.__subclasses__()}
@@ -361,7 +361,7 @@ BY_NAME: dict[str, type[ProblemError]] = {error.name: error for error in Problem
 
 
 def error_for(problem: Problem) -> ProblemError:
-    """Return the exception that a problem is raised as; `ProblemError` itself for a type that is not known."""
+    """Return the exception for a problem: `ProblemError` itself if its type is unknown."""
     return BY_NAME.get(problem.name, ProblemError)(problem)
 
 
@@ -372,7 +372,7 @@ def problem_named(name: str, detail: str) -> Problem:
 
 
 def problem_of(body: object) -> Problem:
-    """Return a problem as it came, or one that says that it can't be read."""
+    """Return a problem as the server sent it, or one that says that it can't be read."""
     try:
         return Problem.model_validate(body)
     except ValueError:

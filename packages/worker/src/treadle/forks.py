@@ -1,6 +1,6 @@
-"""Which process this is: one that was copied from another by a fork has another number.
+"""This process's id, cached; it is updated after a fork.
 
-The system was asked for it twice for each task that a worker runs, and for each submit at every step that needs an open
+`os.getpid()` was called twice for each task that a worker runs, and for each submit at every step that needs an open
 client, at 1 to 2 microseconds each on a virtual machine, where a no-op costs its worker 26.
 """
 
@@ -15,7 +15,7 @@ def process_number() -> int:
 
 
 def _begin() -> None:
-    global _number  # noqa: PLW0603 - what a copy of the process has to do
+    global _number  # noqa: PLW0603 - it is per process
     _number = os.getpid()
 
 

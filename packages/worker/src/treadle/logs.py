@@ -1,4 +1,4 @@
-"""The log of a worker's process: on standard error, as lines or JSON; whoever has configured logging keeps that."""
+"""The log of a worker's process, on standard error, as lines or JSON; logging that is already configured is kept."""
 
 import logging
 from typing import Any
@@ -7,18 +7,18 @@ from treadle.errors import TreadleError
 from treadle.wire.log_lines import Style, formatter, note
 
 CHATTY = ("httpx", "websockets")
-"""Libraries that tell of each request and frame."""
+"""Libraries that log each request or frame."""
 
 
 class NoStructlog(TreadleError, ValueError):
-    """JSON is asked for, and what writes it is not installed."""
+    """JSON logs are asked for, and structlog, which writes them, is not installed."""
 
 
 _begun: dict[str, Any] | None = None
 
 
 def begin(style: Style = "console", level: int = logging.INFO) -> None:
-    """Write the log of this process to its standard error, from now on, unless something writes it already.
+    """Write the log of this process to standard error from now on, unless logging is already configured.
 
     Raises `NoStructlog` for JSON where structlog is not installed.
     """
@@ -36,10 +36,10 @@ def begin(style: Style = "console", level: int = logging.INFO) -> None:
     root.setLevel(level)
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.WARNING)
-    logging.captureWarnings(True)  # Python's own: a line each, too
+    logging.captureWarnings(True)  # so that Python's warnings are logged as lines too
     _begun = {"style": style, "level": level}
 
 
 def begun() -> dict[str, Any] | None:
-    """Return what `begin` was called with, for a child process; None where logging is somebody else's."""
+    """Return the arguments of `begin`, for a child process; None if logging was configured by somebody else."""
     return _begun

@@ -1,4 +1,4 @@
-"""Which loop runs a process that is Treadle's own, what signals do there, and how tasks and threads go in any loop."""
+"""Event loops: the loop of Treadle's own processes, their signals, and helpers for tasks and threads in any loop."""
 
 import asyncio
 import os
@@ -9,21 +9,21 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from treadle.standard_files import open_what_is_closed
+from treadle.standard_files import open_closed_streams
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _before: dict[signal.Signals, Any] = {}
-"""What the signals did that are handled now."""
+"""The previous handlers of the signals that are handled now."""
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return what makes the loop, for `asyncio.Runner`; None stands for asyncio's own.
+    """Return the factory of the event loop, for `asyncio.Runner`; None for asyncio's own.
 
-    A worker of short tasks spends a third less processor time on uvloop. It has no wheels for Windows.
+    A worker of short tasks uses a third less processor time on uvloop, which has no wheels for Windows.
     """
-    open_what_is_closed()
+    open_closed_streams()
     try:
         import uvloop
     except ImportError:
@@ -32,7 +32,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def has_loop() -> bool:
-    """Return whether this is async code."""
+    """Return whether this code runs in an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -40,11 +40,11 @@ def has_loop() -> bool:
     return True
 
 
-def in_turn(work: Coroutine[Any, Any, R]) -> Coroutine[Any, Any, R]:
-    """Return the work as it is to be made a task of, so that it begins in a later turn of the loop, as tasks do.
+def in_later_turn(work: Coroutine[Any, Any, R]) -> Coroutine[Any, Any, R]:
+    """Return the work in a form that, made a task, begins in a later turn of the loop, as tasks usually do.
 
-    Where the program has a task factory, as `asyncio.eager_task_factory`, they may begin on the spot: before whoever
-    begins one has noted it, and before others have joined what it is to do.
+    If the program has a task factory, such as `asyncio.eager_task_factory`, tasks may begin at once: before the code
+    that starts one has recorded it, and before others have added to its work.
     """
     return work if asyncio.get_running_loop().get_task_factory() is None else _in_next_turn(work)
 
@@ -59,17 +59,17 @@ async def _in_next_turn(work: Coroutine[Any, Any, R]) -> R:
 
 
 async def in_thread(call: Callable[P, R], *given: P.args, **options: P.kwargs) -> R:
-    """Call what blocks in a thread, and see it end whatever comes."""
-    return await seen_through(asyncio.get_running_loop().run_in_executor(None, partial(call, *given, **options)))
+    """Call a blocking function in a thread, and wait for it to end even if cancelled."""
+    return await wait_to_its_end(asyncio.get_running_loop().run_in_executor(None, partial(call, *given, **options)))
 
 
-async def seen_through(working: asyncio.Future[R]) -> R:
-    """Wait for what a thread does, which goes on when who waits is cancelled: then it is waited for all the same."""
+async def wait_to_its_end(working: asyncio.Future[R]) -> R:
+    """Wait for a thread's work, which goes on when the waiting task is cancelled, and wait for its end even then."""
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:
         await asyncio.wait([working])
-        working.exception()  # Read once: who is cancelled is told no failure, and nobody is to be warned of it.
+        working.exception()  # Marked as retrieved, so that asyncio does not warn: the cancelled caller gets no failure.
         raise
 
 
@@ -77,14 +77,14 @@ async def seen_through(working: asyncio.Future[R]) -> R:
 def ended_by(end: Callable[[], None]) -> Iterator[None]:
     """Call `end` in the running loop at each SIGINT and SIGTERM during the block, and at the first SIGHUP.
 
-    That one comes when the terminal is closed, and once more from its shell. It is left alone where it would not end
-    this process on the spot, as if it were killed: a program has a handler of its own, or was started by nohup.
+    SIGHUP comes when the terminal is closed, and once more from its shell. It is only handled where it would otherwise
+    kill this process: not if the program has a handler of its own, or was started by nohup.
 
-    Afterwards they do what they did before: uvloop leaves a handler of its own behind, at which Ctrl-C does nothing any
-    more. So they do in a process that is forked meanwhile, as by a `multiprocessing.Pool` of a task: in its copy of the
-    loop nothing runs that would hear them, and what `Pool.terminate` waits for would not end.
+    Afterwards the previous handlers are restored: uvloop would leave one behind under which Ctrl-C does nothing. They
+    are also restored in a process that is forked meanwhile, such as by a task's `multiprocessing.Pool`: nothing runs in
+    its copy of the loop to handle signals, and `Pool.terminate` would wait for ever.
 
-    Outside of the main thread, which alone gets signals, nothing is handled.
+    Outside the main thread, which alone gets signals, nothing is handled.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -94,7 +94,7 @@ def ended_by(end: Callable[[], None]) -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, *hangups)}
 
     def hang_up() -> None:
-        # Not given back to the system yet, where the second one would end the process.
+        # Keep it handled for now: without a handler the second SIGHUP would end the process.
         loop.add_signal_handler(hangups[0], lambda: None)
         end()
 
@@ -112,7 +112,7 @@ def ended_by(end: Callable[[], None]) -> Iterator[None]:
 
 def _give_back(before: Mapping[signal.Signals, Any]) -> None:
     for number, handler in before.items():
-        # None: it was not set by Python, and can't be set from there.
+        # None means that Python did not set it, and so can't restore it.
         if handler is not None:
             signal.signal(number, handler)
 

@@ -1,13 +1,13 @@
-"""Exceptions that go to other processes, and are copied, as they are."""
+"""Exceptions that keep their attributes when they are sent to other processes or copied."""
 
 from typing import Any
 
 
 class Picklable(BaseException):
-    """Is read again without its constructor, which takes something else than the text that `args` has.
+    """An exception that is unpickled without its constructor, which takes other arguments than the text in `args`.
 
-    One that can't be read again ends more than itself: a `multiprocessing.Pool` waits for ever for the call that raised
-    it, and an executor's processes are given up with all that they run.
+    One that can't be unpickled does great harm: a `multiprocessing.Pool` waits for ever for the call that raised it,
+    and an executor gives up its processes with all that they run.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -16,6 +16,6 @@ class Picklable(BaseException):
 
 def _again(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
     error = kind.__new__(kind, *args)
-    # Those of the system's that have a constructor of their own take their text there.
+    # System exceptions with a constructor of their own only take their text here.
     error.args = args
     return error

@@ -1,4 +1,4 @@
-"""What the SDK and the command read from the environment: `TREADLE_*`."""
+"""The settings that the SDK and the command read from the environment: `TREADLE_*`."""
 
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -22,19 +22,19 @@ TOKEN_VARIABLE = "TREADLE_TOKEN"  # noqa: S105 - as above
 
 
 SECRET_VARIABLES = frozenset({TOKEN_VARIABLE, "TREADLE_ENCRYPTION_KEYS", "TREADLE_ENCRYPTION_KEYS_FILE"})
-"""The variables that code in a child process has no use for: its run has a credential, and is given plain values."""
+"""Variables that are withheld from child processes: a run has a credential of its own, and gets decrypted values."""
 
 
 class InvalidSetting(TreadleError, ValueError):
-    """An environment variable or argument holds what can't be used."""
+    """An environment variable or an argument has an invalid value."""
 
 
 Budget = Annotated[int, Field(ge=0, le=MOST_TRIES)]
-"""Retries or requeues, as many as the server takes."""
+"""A number of retries or requeues, within what the server accepts."""
 
 
 class Settings(BaseSettings):
-    """Settings of workers, clients and the command. An argument in code or on the command line goes before them.
+    """Settings of workers, clients and the command; arguments in code and on the command line override them.
 
     Raises `InvalidSetting`, which names the variable and the value.
     """
@@ -44,40 +44,41 @@ class Settings(BaseSettings):
     )
 
     url: str = "http://127.0.0.1:7420"
-    """Where the server is; several URLs of one cluster, separated by commas, are tried in turn."""
+    """The server's address; several URLs of one cluster, separated by commas, are tried in turn."""
     token: SecretStr | None = None
-    """The token to show; left out, the one that a local server wrote to its data directory, to loopback addresses."""
+    """The access token; by default the one that a local server wrote to its data directory, for loopback addresses
+    only."""
     encryption_keys: SecretStr | None = None
-    """Keys that encrypt what encrypted tasks carry, separated by commas: the first one encrypts, all decrypt."""
+    """The keys for encrypted tasks, separated by commas: the first one encrypts, all of them decrypt."""
     encryption_keys_file: UserPath | None = None
-    """A file with such keys, one on each line, when `encryption_keys` has none."""
+    """A file with such keys, one on each line, read when `encryption_keys` is not set."""
     data_dir: UserPath = Field(default_factory=default_data_dir)
-    """Where a local server keeps its database and its first token."""
+    """The directory in which a local server keeps its database and its first token."""
     room: Room = "@global"
     """The room that tasks are submitted from."""
     outbox_database_url: SecretStr | None = None
-    """The database whose outbox `treadle outbox` hands over, as SQLAlchemy's URLs name it."""
+    """The database whose outbox `treadle outbox` relays, as an SQLAlchemy URL."""
     broker: str | None = None
-    """`module:broker`: the taskiq broker of an `InternalRegistry` that is given none; left out, one in memory."""
+    """`module:broker`: the taskiq broker of an `InternalRegistry` that is not given one; by default one in memory."""
 
     capture_output: bool = True
-    """Whether what a task's code logs and prints goes to the log of its task too."""
+    """Whether what a task's code logs and prints is also sent to the task's log."""
 
     log_format: Style = "console"
-    """How a worker's process writes its log: lines to read, or an object a line."""
+    """How a worker writes its log: `console` for readable lines, `json` for one object a line."""
 
     max_retries: Budget = 3
-    """How often a task is tried again after its code failed, unless the decorator or the call say otherwise."""
+    """How often a task is retried after its code failed, unless the decorator or the call says otherwise."""
     max_requeues: Budget = 5
-    """How often a task is put back after its worker was lost."""
+    """How often a task is put back in the queue after its worker was lost."""
     retry_base: Annotated[float, Field(ge=0, le=TEN_YEARS, allow_inf_nan=False)] = 5.0
     """Seconds before the first retry."""
     retry_multiplier: Annotated[float, Field(ge=1, le=MOST_MULTIPLIER)] = 2.0
-    """By how much each further delay is longer."""
+    """The factor by which each further delay grows."""
     retry_randomization: Annotated[float, Field(ge=0, le=MOST_RANDOMIZATION)] = 0.0
-    """The share of the delay that is added at random, at most."""
+    """The largest share of the delay that is added at random."""
     timeout: Annotated[float, Field(gt=0, le=TEN_YEARS, allow_inf_nan=False)] | None = None
-    """Seconds that a run may take; left out, as long as it wants."""
+    """Seconds that a run may take; unlimited by default."""
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -102,14 +103,14 @@ class Settings(BaseSettings):
 
     @property
     def token_path(self) -> Path:
-        """The file that a local server writes its first token to."""
+        """The file to which a local server writes its first token."""
         return self.data_dir / TOKEN_FILE
 
     def read_local_token(self) -> str | None:
         """Return the token in `data_dir/token`; None when there is none.
 
-        It is a superuser's, and for this machine's servers alone: `treadle.transport.bearer` says where it may go, and
-        nobody else shows it. Raises `InvalidSetting` when the file is there and can't be read.
+        It is a superuser's token, meant only for servers on this machine: `treadle.transport.bearer` decides where it
+        may be sent, and nothing else sends it. Raises `InvalidSetting` when the file exists and can't be read.
         """
         try:
             return token_in(self.token_path.read_text(), f"what stands in {self.token_path}") or None
@@ -123,20 +124,20 @@ class Settings(BaseSettings):
 
 
 def token_in(text: str, place: str) -> str:
-    """Return a token without the spaces and line ends around it, as files of secrets have them.
+    """Return a token without the spaces and line breaks around it, which files of secrets often have.
 
-    `place` is where it was found. Raises `InvalidSetting`, which does not say what it is, for what no header takes.
+    `place` says where it was found. Raises `InvalidSetting`, without quoting the token, if it can't go into a header.
     """
     if not isinstance(text, str):
-        raise InvalidSetting(f"{place} is a {type(text).__name__}, and no text")
+        raise InvalidSetting(f"{place} is a {type(text).__name__}, not a str")
     token = text.strip()
     if token.isascii() and token.isprintable() and " " not in token:
         return token
-    raise InvalidSetting(f"{place} is no token: it has a space, a line's end or a character beyond ASCII in it")
+    raise InvalidSetting(f"{place} is not a token: it contains a space, a line break or a non-ASCII character")
 
 
 def room_in(text: str) -> str:
-    """Return a room; raise `InvalidSetting` for what is none."""
+    """Return a room; raise `InvalidSetting` for an invalid one."""
     try:
         return parse_room(text)
     except InvalidRoom as error:
@@ -144,28 +145,28 @@ def room_in(text: str) -> str:
 
 
 def _is_place(text: str) -> bool:
-    """Whether this names a host, a port that there can be, and nothing behind a path."""
+    """Return whether this is a host, perhaps with a valid port and a path, and nothing after the path."""
     try:
         parts = urlsplit(f"//{text}")
         return bool(parts.hostname) and parts.port != 0 and not {"?", "#", " "} & set(text)
-    except ValueError:  # a port that is no number, or a bracket without its other
+    except ValueError:  # a port that is not a number, or an unbalanced bracket
         return False
 
 
 def split_urls(text: str) -> tuple[str, ...]:
     """Split comma-separated URLs; raise `InvalidSetting` unless each is http:// or https://."""
     if not isinstance(text, str):
-        raise InvalidSetting(f"url={text!r} is no text: write http://host:port, several with commas between them")
+        raise InvalidSetting(f"url={text!r} is not a str: write http://host:port, several separated by commas")
     given = (part.strip().rstrip("/").partition("://") for part in text.split(",") if part.strip())
-    # A scheme may be written either way, and is compared as it is here.
+    # Schemes are case-insensitive; compare them in lower case.
     urls = tuple(scheme.lower() + separator + rest for scheme, separator, rest in given)
     for url in urls:
         scheme, separator, rest = url.partition("://")
-        # First, for what is wrong with the address is told with it.
+        # Checked first, because the messages below quote the address, and with it a password.
         if "@" in (rest if separator else url).partition("/")[0]:
-            raise InvalidSetting("a server's address has no user and no password: set TREADLE_TOKEN instead")
+            raise InvalidSetting("a server's address can't contain a user or password: set TREADLE_TOKEN instead")
         if scheme not in {"http", "https"} or not separator or not _is_place(rest):
-            raise InvalidSetting(f"{url!r} is no server's address: write http://host:port or https://host")
+            raise InvalidSetting(f"{url!r} is not a server's address: write http://host:port or https://host")
     if not urls:
-        raise InvalidSetting("no server's address is given: set TREADLE_URL, for example http://127.0.0.1:7420")
+        raise InvalidSetting("no server address was given: set TREADLE_URL, for example to http://127.0.0.1:7420")
     return urls

@@ -1,4 +1,4 @@
-"""Standard input, output and error: of a process that may have been started without them, and what is cut off them."""
+"""Standard input, output and error: safe when closed at the start, and written in full."""
 
 import errno
 import io
@@ -7,25 +7,25 @@ import sys
 from typing import Any, TextIO
 
 
-def open_what_is_closed() -> None:
-    """Open what is closed of them, to lead nowhere: what is opened first would be in their place.
+def open_closed_streams() -> None:
+    """Open those of them that are closed, to /dev/null, because the next opened file would take their place.
 
-    Lines of a log would be written into a database or a socket, and uvloop ends the process (`uv__close: Assertion`)
+    Log lines would then be written into a database or a socket, and uvloop ends the process (`uv__close: Assertion`)
     when it closes a file of its own that has one of their numbers.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            # The lowest number that is free: this one.
+            # This takes the lowest free number, which is this one.
             os.open(os.devnull, os.O_RDWR)
 
 
-def write_all_of_it() -> None:
-    """Have all written that is printed, also with `python -u` or PYTHONUNBUFFERED, as in our image.
+def write_in_full() -> None:
+    """Have all printed text written in full, even with `python -u` or PYTHONUNBUFFERED, as in our image.
 
-    A signal, or a disk that is full, cuts a write short, and Python's text that is not buffered drops the rest in
-    silence: where a line of `treadle watch --json` ended at Ctrl-C the next one began in it.
+    A signal, or a full disk, cuts a write short, and Python's unbuffered text streams silently drop the rest: after a
+    Ctrl-C in a line of `treadle watch --json`, the next line began within it.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -41,17 +41,17 @@ def write_all_of_it() -> None:
                 setattr(sys, standard, whole)
 
 
-def close_what_is_not_read() -> None:
-    """Have what is still buffered for a reader that is gone, or a full disk, written nowhere, and what comes after it.
+def drop_unwritable_output() -> None:
+    """If buffered output can't be written, since its reader is gone or the disk is full, drop it and all that follows.
 
-    At its end Python would complain of it.
+    Python would otherwise complain about it on exit.
     """
     for stream in (sys.stdout, sys.stderr):
         close_unless_written(stream)
 
 
 def close_unless_written(stream: TextIO | None) -> None:
-    """Have a stream lead nowhere from now on when what is buffered of it can't be written."""
+    """Redirect a stream to /dev/null from now on if its buffered output can't be written."""
     if stream is None or stream.closed:
         return
     try:
@@ -63,10 +63,10 @@ def close_unless_written(stream: TextIO | None) -> None:
 
 
 class _WholeWrites(io.FileIO):
-    """A file that takes all of what it is given, or raises `OSError`."""
+    """A file whose `write` writes all of the data, or raises `OSError`."""
 
     def write(self, data: Any, /) -> int:
-        """Write all of it, however many times the system must be asked."""
+        """Write all of it, however many system calls that takes."""
         rest = memoryview(data)
         while rest:
             taken = super().write(rest)

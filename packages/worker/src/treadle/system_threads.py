@@ -1,7 +1,8 @@
-"""Threads of the system, and waiting for what they do, also where gevent has put greenlets in the place of threads.
+"""System threads, and waiting for their results, even where gevent has replaced threads by greenlets.
 
-There a `threading.Thread` is a greenlet of the thread that starts it. An event loop in it would be the running one of
-all others too, as asyncio sees it: Django refuses their queries then, and `asyncio.run` refuses to begin another.
+There a `threading.Thread` is a greenlet of the thread that starts it. To asyncio, an event loop in it would seem to run
+in all the thread's other greenlets too: Django would refuse their queries, and `asyncio.run` would refuse to start
+another loop.
 """
 
 import sys
@@ -21,7 +22,7 @@ class Running(Protocol):
     """A thread that was started."""
 
     def is_alive(self) -> bool:
-        """Whether it runs."""
+        """Whether it is running."""
 
     def join(self) -> None:
         """Wait until it has ended."""
@@ -37,15 +38,15 @@ def start(target: Callable[[], object], *, name: str) -> Running:
 
 
 class Pool(ThreadPoolExecutor):
-    """What the event loop of such a thread has names resolved in: where Python's own threads do not do, in others.
+    """The executor in which such a thread's event loop resolves names, with a fallback where Python's pool won't do.
 
-    They take nothing more once the main thread has ended, though others may run on and functions of `atexit` are
-    called. Among greenlets they are some of this very thread, and who waits at the exit for their end waits until
+    Python's pools accept nothing once the main thread has ended, though other threads and `atexit` functions may still
+    run. Under gevent, a pool's threads are greenlets of this very thread, and waiting for them at the exit takes until
     something else happens in it: gunicorn's gevent workers took 20 s to stop.
     """
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        """Have it called in a thread of the pool, or else in one of its own."""
+        """Call it in a thread of the pool, or else in one of its own."""
         if not _has_greenlets():
             with suppress(RuntimeError):
                 return super().submit(fn, *args, **kwargs)
@@ -53,7 +54,7 @@ class Pool(ThreadPoolExecutor):
 
 
 def aside(call: Callable[[], R], *, name: str) -> Future[R]:
-    """Call it in a thread of its own, which does not keep the process alive, and return what gets its outcome."""
+    """Call it in a thread of its own, which does not keep the process alive, and return the future of its outcome."""
     future: Future[R] = Future()
     threading.Thread(target=_settle, args=(future, call), name=name, daemon=True).start()
     return future
@@ -65,9 +66,9 @@ def _settle(future: Future[R], call: Callable[[], R]) -> None:
     settle: Callable[[], None]
     try:
         settle = partial(future.set_result, call())
-    except BaseException as error:  # noqa: BLE001 - handed to who waits for the outcome
+    except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the outcome
         settle = partial(future.set_exception, error)
-    # In a greenlet of the loop's own thread Python 3.14 takes the loop for the one that runs, and doesn't wake it.
+    # In a greenlet of the loop's own thread Python 3.14 believes that it runs in the loop, and doesn't wake it.
     running = _get_running_loop()
     _set_running_loop(None)
     try:
@@ -77,14 +78,14 @@ def _settle(future: Future[R], call: Callable[[], R]) -> None:
 
 
 def outcome(future: Future[R]) -> R:
-    """Return or raise what another thread ends a future with, and block this thread, or greenlet, until then."""
+    """Return or raise the outcome of a future that another thread completes; blocks this thread or greenlet."""
     if not _has_greenlets():
         return future.result()
     from gevent import get_hub
     from gevent.event import Event
 
     done = Event()
-    # The one thing of gevent's that another thread may touch; it keeps gevent's loop waiting, too.
+    # The only part of gevent that another thread may touch; it also keeps gevent's loop waiting.
     told = get_hub().loop.async_()
     told.start(done.set)
     future.add_done_callback(lambda _: told.send())
@@ -97,7 +98,7 @@ def outcome(future: Future[R]) -> R:
 
 
 class _OfGevent:
-    """A thread of the system's, in a pool of its own: the others have work that comes to an end."""
+    """A system thread in a pool of its own, as the shared pools are for work that comes to an end."""
 
     def __init__(self, target: Callable[[], object]) -> None:
         from gevent.threadpool import ThreadPool

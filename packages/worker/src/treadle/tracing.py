@@ -1,6 +1,6 @@
-"""Traces by OpenTelemetry: the context of a trace goes with a task, and what happens to it is told in spans.
+"""Traces by OpenTelemetry: a trace's context travels with a task, and what happens to the task is recorded in spans.
 
-Nothing is loaded for it. A program that traces has loaded OpenTelemetry before; in any other one nothing is done.
+OpenTelemetry is never imported for this alone: in a program that has not imported it, nothing is done.
 """
 
 import logging
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SPANS: Mapping[str, str] = {
-    "submit": "A task is put in, or several at once, by a client",
+    "submit": "A client submits a task, or several at once",
     "run": "A run of a task in a worker, middleware included",
     "result": "A client waits for a task's result",
 }
-"""What the spans of this package begin with, their job's name behind it."""
+"""The first words of this package's span names, each followed by the job's name."""
 
 CONTEXT = ("traceparent", "tracestate", "baggage")
-"""The members of a submit and of a claim that carry the context, as W3C names and writes them."""
+"""The fields of a submit and of a claim that carry the context, named and written as in W3C's standards."""
 
 
 def is_on() -> bool:
-    """Return whether this program has loaded OpenTelemetry."""
+    """Return whether this program has imported OpenTelemetry."""
     return "opentelemetry.trace" in sys.modules
 
 
 def submitting(items: list[dict[str, Any]]) -> AbstractContextManager[object]:
-    """Tell a submit of these tasks in a span, whose context each of them is given; the first one's job names it."""
+    """Record a submit of these tasks in a span named after the first one's job, and give each of them its context."""
     return _submitting(items) if items and is_on() else nullcontext()
 
 
@@ -54,7 +54,7 @@ def _submitting(items: list[dict[str, Any]]) -> Iterator[None]:
 
 
 def awaiting(item: Mapping[str, Any] | None) -> AbstractContextManager[object]:
-    """Tell the wait for the result of a task that was submitted as `item` in a span of its trace."""
+    """Record the wait for the result of a task, submitted as `item`, in a span of its trace."""
     if item is None or "traceparent" not in item or not is_on():
         return nullcontext()
     from opentelemetry.trace import SpanKind
@@ -66,7 +66,7 @@ def awaiting(item: Mapping[str, Any] | None) -> AbstractContextManager[object]:
 
 
 def running(claim: Mapping[str, Any]) -> "AbstractContextManager[Span | None]":
-    """Tell a run in a span of its task's trace, within what was carried; None where nobody traces."""
+    """Record a run in a span of its task's trace, within the carried context; yields None without tracing."""
     return _running(claim) if is_on() else nullcontext()
 
 
@@ -90,9 +90,9 @@ def _running(claim: Mapping[str, Any]) -> "Iterator[Span]":
 
 
 def tell_end(span: "Span", ending: Mapping[str, Any], error: BaseException | None, *, encrypted: bool = False) -> None:
-    """Note in a run's span how it ended: its outcome, and of a failure the error with its traceback.
+    """Record in a run's span how it ended: its outcome, and for a failure the error with its traceback.
 
-    Of an encrypted task only the error's class: spans go where the keys need not be.
+    For an encrypted task only the error's class, because spans go to places that need not have the keys.
     """
     from opentelemetry.trace import Status, StatusCode
 
@@ -112,14 +112,14 @@ def tell_end(span: "Span", ending: Mapping[str, Any], error: BaseException | Non
 
 
 def carried() -> dict[str, str]:
-    """Return the present context, if there is one, as it goes with a task or to a child process."""
+    """Return the present context, if any, as it travels with a task or to a child process."""
     carrier: dict[str, str] = {}
     if is_on():
         from opentelemetry.baggage.propagation import W3CBaggagePropagator
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         TraceContextTextMapPropagator().inject(carrier)
-        # Where `OTEL_PROPAGATORS` leaves baggage out, it is not to leave the process.
+        # If `OTEL_PROPAGATORS` leaves baggage out, it must not leave the process.
         if carrier and (told := _propagation()) is not None and "baggage" in told.get_global_textmap().fields:
             W3CBaggagePropagator().inject(carrier)
     return carrier
@@ -127,21 +127,21 @@ def carried() -> dict[str, str]:
 
 @cache
 def _propagation() -> ModuleType | None:
-    """Return OpenTelemetry's module that knows what may leave the process; None where it can't be loaded.
+    """Return OpenTelemetry's module that decides what may leave the process; None if it can't be imported.
 
-    It is not where `OTEL_PROPAGATORS` names what is not installed: nothing that is submitted is to fail for it.
+    It can't if `OTEL_PROPAGATORS` names something that is not installed, which must not make submits fail.
     """
     try:
         from opentelemetry import propagate
-    except Exception as error:  # noqa: BLE001 - what it loads is anybody's
-        log.warning("OTEL_PROPAGATORS can't be used (%s): tasks go with their trace, and without baggage", error)
+    except Exception as error:  # noqa: BLE001 - it imports code of other packages
+        log.warning("OTEL_PROPAGATORS can't be used (%s): tasks carry their trace, but no baggage", error)
         return None
     return propagate
 
 
 @contextmanager
 def within(carrier: Mapping[str, Any]) -> Iterator[None]:
-    """Let what is told within the block belong to a context that came from a process that traces."""
+    """Within the block, make spans part of a context that came from another process."""
     if not carrier:
         yield
         return

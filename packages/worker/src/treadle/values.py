@@ -1,4 +1,4 @@
-"""Values on their way to the server: made plain, and checked by the rule of the wire before anything is sent."""
+"""Values on their way to the server: made plain JSON data, and checked by the wire's rules before they are sent."""
 
 import dataclasses
 import inspect
@@ -19,25 +19,25 @@ from treadle.wire.values import MOST_LEVELS, NO_JSON, REQUEST_LEVELS, TOO_DEEP, 
 T = TypeVar("T")
 
 _SUSPECT = (b"\\u0000", b"NaN", b"Infinity")
-"""What stands in JSON that holds a bad value, and rarely in other JSON."""
+"""Bytes that are in JSON with a bad value, and rarely in other JSON."""
 
 MASK = b'"**********"'
-"""How JSON has a secret."""
+"""A secret in JSON."""
 
 _ENDLESS = ("depth exceeded", "Circular reference")
-"""What pydantic says of more levels than it goes down, and of what contains itself."""
+"""Parts of pydantic's errors for too many levels, and for values that contain themselves."""
 
 _BRIEF = 100
-"""Characters of a value that are shown."""
+"""How many characters of a value are shown."""
 
 _DIGITS_PER_BIT = math.log10(2)
 
 
 def asked(ask: Callable[[], T], otherwise: Callable[[BaseException], T]) -> T:
-    """Return what `ask` gives, which asks a class of the user's, or what `otherwise` makes of whatever that raised.
+    """Return the result of `ask`, which calls into a user's class, or of `otherwise` for whatever that raised.
 
-    A class may write, read or name itself, and raise whatever it likes, SystemExit too: none of it may end a worker. A
-    Ctrl-C of that very moment is no answer of the class, and is let through where Python makes an exception of it.
+    A class may define how it is written, read or named, and so raise anything, even SystemExit: none of it may end a
+    worker. A Ctrl-C at that very moment is not from the class, and is passed on where Python raises it as an exception.
     """
     try:
         return ask()
@@ -48,7 +48,7 @@ def asked(ask: Callable[[], T], otherwise: Callable[[BaseException], T]) -> T:
 
 
 def _interrupts_raise() -> bool:
-    """Return whether a Ctrl-C is raised in this thread: only in the main one, and not where a worker handles it."""
+    """Return whether a Ctrl-C raises in this thread: only in the main one, and not if a worker handles it."""
     is_main = threading.current_thread() is threading.main_thread()
     return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -56,7 +56,8 @@ def _interrupts_raise() -> bool:
 def plain(value: Any, name: str, levels: int = MOST_LEVELS, *, round_trip: bool = False) -> Any:
     """Return a value as plain JSON data, bytes in base64. Raises `BadValue`, which names the place within `name`.
 
-    With `round_trip` models are written as they are read again: without what they compute, and JSON in them as a text.
+    With `round_trip` models are written so that they can be read back: without computed fields, and with JSON in them
+    as text.
     """
 
     def refuse(error: BaseException) -> NoReturn:
@@ -71,9 +72,9 @@ def plain(value: Any, name: str, levels: int = MOST_LEVELS, *, round_trip: bool 
 
 
 def clash(value: Any, data: Any) -> Fault | None:
-    """Return where two keys of a dict are one text in `data`, the JSON of the value, which has lost an entry then.
+    """Return where two keys of a dict became one text in `data`, the value's JSON, which has lost an entry then.
 
-    What is plain already is equal to its JSON, and that is looked for in a thirtieth of the time that it took to write.
+    A value that is already plain equals its JSON, and comparing them takes a thirtieth of the time of writing it.
     """
     if type(value) in _LEAVES:
         return None
@@ -91,7 +92,7 @@ def _clashes(value: Any) -> bool:
             elif _is_clash(item):
                 return True
             elif id(item) not in seen:
-                # A model may name the one that it is part of, in a field that is not written.
+                # A model may refer to its parent, in a field that is not written.
                 seen.add(id(item))
                 inside += [one for _, one in members(item)]
         level = [one for one in inside if type(one) not in _LEAVES]
@@ -99,7 +100,7 @@ def _clashes(value: Any) -> bool:
 
 
 _LEAVES = frozenset({str, int, float, bool, type(None)})
-"""What most values hold, and what holds nothing."""
+"""Types that most values consist of, and that contain nothing."""
 
 
 def _is_clash(value: Any) -> bool:
@@ -114,7 +115,7 @@ def _place_of_clash(value: Any, levels: int = REQUEST_LEVELS) -> Fault | None:
         for key in value:
             [text] = to_jsonable_python({key: None}, bytes_mode="base64")
             if text in texts:
-                return Fault("", f"the keys {brief(texts[text])} and {brief(key)} are one text in JSON: leave one out")
+                return Fault("", f"the keys {brief(texts[text])} and {brief(key)} are the same in JSON: leave one out")
             texts[text] = key
     for part, inner in members(value) if levels else ():
         if _clashes(inner) and (found := _place_of_clash(inner, levels - 1)) is not None:
@@ -123,19 +124,19 @@ def _place_of_clash(value: Any, levels: int = REQUEST_LEVELS) -> Fault | None:
 
 
 def check_no_secret(value: object, data: Any, name: str) -> None:
-    """Raise `BadValue` for a value with one of pydantic's secrets in it, of which `data`, its JSON, has asterisks.
+    """Raise `BadValue` if a value contains one of pydantic's secrets, so that `data`, its JSON, has asterisks.
 
-    To look for these in the JSON is quick: who has none in it is looked through no further.
+    Finding asterisks in the JSON is quick; without any, the value is not searched.
     """
     if MASK in to_json(data) and holds_secret(value):
         raise BadValue(
-            f"{name} has a secret, which is written as asterisks: give a str, of a task that is encrypted where the"
-            " server must not read it, or the name by which it is looked up"
+            f"{name} contains a secret, which would be written as asterisks: give a str, to an encrypted task if the"
+            " server must not read it, or give a name to look it up by"
         )
 
 
 def holds_secret(value: object, levels: int = MOST_LEVELS) -> bool:
-    """Return whether one of pydantic's secrets stands in a value."""
+    """Return whether a value contains one of pydantic's secrets."""
     if isinstance(value, SecretStr | SecretBytes | Secret):
         return bool(value.get_secret_value())
     return levels > 0 and any(holds_secret(inner, levels - 1) for _, inner in members(value))
@@ -153,9 +154,9 @@ def plain_request(op: str, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_text(text: str, name: str = "") -> str:
-    """Return a text of a request's path or query. Raises `InvalidArguments` for one that can't be sent.
+    """Return a text for a request's path or query. Raises `InvalidArguments` for one that can't be sent.
 
-    `name` is what it is called; left out, the text itself is shown.
+    `name` is how messages call it; by default they show the text itself.
     """
     if (found := fault(text, name or brief(text))) is not None:
         raise InvalidArguments(str(found))
@@ -163,10 +164,10 @@ def plain_text(text: str, name: str = "") -> str:
 
 
 def encoded(request: Any) -> bytes:
-    """Return a request as JSON. Raises `InvalidArguments` for one that can't be, and names the place.
+    """Return a request as JSON. Raises `InvalidArguments`, which names the place, if that can't be done.
 
-    What is in it was checked already, or is checked by the server: looked for is only what would make it no JSON at
-    all, in the time that three searches take.
+    Its content was checked already, or is checked by the server, so this only looks for what would make it invalid
+    JSON, in the time of three searches.
     """
 
     def refuse(error: BaseException) -> NoReturn:
@@ -180,7 +181,7 @@ def encoded(request: Any) -> bytes:
 
 
 def clean(text: str) -> str:
-    """Return text that every store keeps: no NUL, no lone surrogates, not longer than `LONGEST_OUTPUT`."""
+    """Return text that every store accepts: no NUL, no lone surrogates, not longer than `LONGEST_OUTPUT`."""
     if "\x00" in text or not text.isascii():
         text = text.replace("\x00", "\\x00").encode(errors="backslashreplace").decode()
     if len(text) <= LONGEST_OUTPUT:
@@ -190,18 +191,18 @@ def clean(text: str) -> str:
 
 
 def said_by(error: BaseException) -> str:
-    """Return an exception's own words, cleaned; one that can't say them is named."""
+    """Return an exception's message, as text that can be stored; if `str` fails, its class is named."""
     return asked(lambda: clean(str(error)), lambda _: f"{type(error).__name__}, which can't be printed")
 
 
 def named(error: BaseException) -> str:
-    """Return an exception's class and its own words, which may begin with it: a problem's are its title and more."""
+    """Return an exception's class and message; the class is not repeated if the message begins with it."""
     name, said = type(error).__name__, said_by(error)
     return (said if said.startswith(f"{name}:") else clean(f"{name}: {said}")) if said else name
 
 
 def _unplain(value: Any, name: str, error: BaseException) -> Fault:
-    """Return where within a value the thing stands that can't be made plain, and what it is."""
+    """Return which part of a value can't be made plain, and why."""
     parts: list[int | str] = []
     if any(mark in said_by(error) for mark in _ENDLESS):
         inside = [] if name else [str(part) for part, inner in members(value) if _refusal(inner) is not None]
@@ -226,7 +227,7 @@ def _refusal(value: Any) -> BaseException | None:
 
 
 def members(value: Any) -> Iterable[tuple[Any, Any]]:
-    """Give what a value holds, each with the name or number of its place; of what holds nothing, nothing."""
+    """Return what a value contains, each item with the name or index of its place; empty for a value without items."""
     if isinstance(value, Mapping):
         return value.items()
     if isinstance(value, BaseModel):
@@ -247,16 +248,16 @@ def _reason(value: Any, error: BaseException) -> str:
     kind, said = type(value).__name__, said_by(error)[:300]
     if isinstance(value, BaseModel) and "utf-8" in said:
         return (
-            f"bytes that are no text in {kind}, which pydantic writes as one: give it"
+            f"bytes that are not UTF-8 in {kind}, which pydantic writes as text: give it"
             " model_config = ConfigDict(ser_json_bytes='base64', val_json_bytes='base64')"
         )
-    return f"{kind}, {NO_JSON}: {said}; give plain data"
+    return f"{kind}, {NO_JSON}: {said}; use plain data"
 
 
 def brief(value: Any) -> str:
-    """Return how a value reads in an error, in about 100 characters.
+    """Return a short form of a value for error messages, in about 100 characters.
 
-    Of a number that Python won't write it is said how long it is, and of what can't write itself what it is.
+    A number that Python refuses to print is described by its length, and a value that can't be printed by its class.
     """
 
     def otherwise(_: BaseException) -> str:
@@ -270,7 +271,7 @@ def brief(value: Any) -> str:
 
 
 def first_wrong(error: ValidationError) -> str:
-    """Return where the first thing is wrong of what pydantic refuses, and what."""
+    """Return where and what the first error is that pydantic found."""
     found = error.errors(include_url=False)[0]
     place = ".".join(map(str, found["loc"]))
     return f"{place}: {reason(found)}, not {brief(found['input'])}" if place else reason(found)

@@ -1,4 +1,4 @@
-"""The environment's variables that Treadle knows, and which of those that are set are misspelt."""
+"""The environment variables that Treadle knows, and a check for misspelt ones."""
 
 import os
 import re
@@ -25,20 +25,21 @@ KNOWN = frozenset(
         "WEBHOOK_TIMEOUT_SECONDS", "WORKER_TIMEOUT_SECONDS", "WRITER_MAX_ROWS",
     )
 )  # fmt: skip
-"""The settings of the SDK, of the server and of the dashboard, whichever of them is installed: an environment is often
-meant for all of them. A test compares these with the classes."""
+"""The settings of the SDK, of the server and of the dashboard, whichever of them is installed, because an environment
+is often meant for all of them. A test compares these with the classes."""
 
 _OTHERS = re.compile(
     r"TREADLE_(TEST|BENCH)_.*|TREADLE_(.*_)?SERVICE_(HOST|PORT)(_.*)?|TREADLE_(.*_)?PORT_\d+_(TCP|UDP)(_.*)?"
 )
-"""What the tests and the benchmark read, and what Kubernetes sets in every pod beside a service named `treadle`."""
+"""The variables of the tests and the benchmark, and those that Kubernetes sets in every pod beside a service
+`treadle`."""
 
 
 _told: set[str] = set()
 
 
 def untold() -> list[str]:
-    """Return what `misspelt` finds in this process's environment, each sentence but once in a process."""
+    """Return what `misspelt` finds in this process's environment, each sentence only once in a process."""
     new = [sentence for sentence in misspelt(os.environ) if sentence not in _told]
     _told.update(new)
     return new
@@ -47,7 +48,7 @@ def untold() -> list[str]:
 def misspelt(environment: Mapping[str, str]) -> list[str]:
     """Return a sentence for each variable that begins with `TREADLE_` and that nothing reads, with the nearest name.
 
-    As for the settings, upper and lower case are the same. Values are not shown: one may be a token.
+    As for settings, upper and lower case are the same. Values are not shown, because one may be a token.
     """
     return [_sentence(name) for name in sorted(environment) if _is_unknown(name.upper())]
 
@@ -58,5 +59,5 @@ def _is_unknown(name: str) -> bool:
 
 def _sentence(name: str) -> str:
     near = get_close_matches(name.upper(), KNOWN, n=1, cutoff=0.8)
-    meant = f"is {near[0]} meant?" if near else "docs/settings.md lists what there is"
-    return f"the variable {name} is no setting of Treadle and counts for nothing: {meant}"
+    meant = f"is {near[0]} meant?" if near else "docs/settings.md lists all settings"
+    return f"the variable {name} is not a Treadle setting and has no effect: {meant}"

@@ -1,4 +1,4 @@
-"""Which release of Treadle this is."""
+"""The release of Treadle that this is."""
 
 __version__ = "0.1.0"
-"""The version of the distribution, as `treadle --version` says it."""
+"""The version of the distribution, as shown by `treadle --version`."""

@@ -59,7 +59,7 @@ def test_what_is_looked_for_is_set_apart_and_nothing_else(parts: list[str], need
     [
         ("7 Failures  2 groups, 3 tasks failed, 2 wait for another try", 54, "7 Failures  2 groups, 3 tasks failed"),
         ("enter shows the tasks; r, c and S mean all of the group", 54, "enter shows the tasks"),
-        ("2 Tasks  lab:tasks:add  830   partial: not all were looked through", 54,
+        ("2 Tasks  lab:tasks:add  830   partial: not all tasks were searched", 54,
          "2 Tasks  lab:tasks:add  830   partial"),
         ("2 Tasks  lab:tasks:add  830   2 marked", 54, "2 Tasks  lab:tasks:add  830   2 marked"),
         ("2 Tasks  a-name-that-has-no-room-at-all-in-this-line", 30, "2 Tasks  a-name-that-has-no-ro…"[:29] + "…"),

@@ -14,7 +14,7 @@ from tests.waiting import until
 from treadle.errors import ConnectionFailed
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Window
-from treadle_tui.core.live.feed import TURNS, Feed, Opened, Pushed
+from treadle_tui.core.live.feed import PATIENCE_PARTS, Feed, Opened, Pushed
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.model import Dirty, Model
 
@@ -155,7 +155,9 @@ async def test_7_a_server_is_there_while_an_answer_comes_however_long_that_takes
     async with fed(server, ping_seconds=0.001, patience=0.01) as (model, _):
         server.gate = asyncio.Event()
         states = set()
-        await until(lambda: states.add(model.link.state) or server.looks, lambda looks: looks > 5 * TURNS, pause=0)
+        await until(
+            lambda: states.add(model.link.state) or server.looks, lambda looks: looks > 5 * PATIENCE_PARTS, pause=0
+        )
 
         assert states == {"live"}
 

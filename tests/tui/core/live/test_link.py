@@ -13,7 +13,7 @@ from treadle.errors import ConnectionFailed, ProtocolMismatch, TreadleError, err
 from treadle.transport import dialing
 from treadle.transport.bearer import Bearer
 from treadle_tui.core.live.feed import Event, Lost
-from treadle_tui.core.live.link import AGAIN_SECONDS, SessionLink
+from treadle_tui.core.live.link import RETRY_SECONDS, SessionLink
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ async def test_7_a_server_that_says_the_same_nonsense_each_time_is_asked_anew_in
         running = asyncio.create_task(link.run(lambda _: link.reset()))
         try:
             async with asyncio.timeout(20):
-                while await pauses.get() != AGAIN_SECONDS:
+                while await pauses.get() != RETRY_SECONDS:
                     continue
         finally:
             running.cancel()

@@ -24,7 +24,7 @@ def test_a_recording_ends_when_it_is_full_and_says_so(tmp_path: Path, clock: Fro
         note(recorder, number)
 
     assert recorder.ended is not None
-    assert "that is the most" in recorder.ended
+    assert "reached the maximum" in recorder.ended
     assert (tmp_path / "r").stat().st_size < 2_200
     assert json.loads((tmp_path / "r").read_text().splitlines()[-1])["end"] == recorder.ended
 
@@ -33,7 +33,7 @@ def test_only_its_owner_can_read_a_recording_and_none_is_overwritten(tmp_path: P
     Recorder(tmp_path / "r", server_name="p").close()
 
     assert (tmp_path / "r").stat().st_mode & 0o077 == 0
-    with pytest.raises(RecordingError, match="is there already"):
+    with pytest.raises(RecordingError, match="already exists"):
         Recorder(tmp_path / "r", server_name="p")
 
 
@@ -70,16 +70,16 @@ async def test_the_end_of_what_is_recorded_is_announced_and_told_to_who_has_left
         for number in range(10_000):
             note(recorder, number)
         await stage.pass_time(1)
-        assert "nothing is recorded any more: it has 1 MB, and that is the most" in stage.text()
+        assert "recording has stopped: it reached the maximum of 1 MB" in stage.text()
         await stage.pass_time(30)
-        assert "nothing is recorded any more" not in stage.text()
+        assert "recording has stopped" not in stage.text()
 
-    why = "then it has 1 MB, and that is the most"
-    assert recorder.summary() == f"Recorded 20 s, 1.0 MB; {why}. Show it: treadle watch --replay {recorder.path}"
+    why = "then it reached the maximum of 1 MB"
+    assert recorder.summary() == f"Recorded 20 s, 1.0 MB; {why}. Replay it: treadle watch --replay {recorder.path}"
 
 
 def test_a_recording_that_was_closed_says_where_it_is(tmp_path: Path, clock: FrozenClock) -> None:
     recorder = Recorder(tmp_path / "r", server_name="p", clock=clock)
     recorder.close()
 
-    assert recorder.summary() == f"Recorded 0 s, 0.0 MB. Show it: treadle watch --replay {recorder.path}"
+    assert recorder.summary() == f"Recorded 0 s, 0.0 MB. Replay it: treadle watch --replay {recorder.path}"

@@ -60,21 +60,24 @@ def test_a_recording_ends_before_a_line_that_is_of_an_earlier_moment(tmp_path: P
     read = open_recording(tmp_path / "two")
 
     assert read.seconds == 10.0
-    assert read.damage == f"line {len(lines[5:]) + 2} is of an earlier moment than the one before it"
+    assert read.damage == f"line {len(lines[5:]) + 2} is earlier than the line before it"
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "is no recording"),
-        (b'{"seq":1}\n', "is no recording"),
-        (b'{"treadle":"recording","format":9,"at":"2026-11-21T12:00:00+00:00"}\n', "of another version (9)"),
-        (b'{"treadle":"recording","format":1,"at":"2026-11-21T12:00:00+00:00"}\nnonsense\n', "line 2: this is no line"),
+        (b"", "is not a recording"),
+        (b'{"seq":1}\n', "is not a recording"),
+        (
+            b'{"treadle":"recording","format":9,"at":"2026-11-21T12:00:00+00:00"}\n',
+            "in format 9: this version reads format 1",
+        ),
+        (b'{"treadle":"recording","format":1,"at":"2026-11-21T12:00:00+00:00"}\nnonsense\n', "line 2: not a line"),
         (
             b'{"treadle":"recording","format":1,"at":"2026-11-21T12:00:00+00:00"}\n{"t":1.2.3,"end":""}\n',
-            "line 2: this",
+            "line 2: not",
         ),
-        (b'{"treadle":"recording","format":1,"at":"2026-11-21T12:00:00"}\n', "is no recording"),
+        (b'{"treadle":"recording","format":1,"at":"2026-11-21T12:00:00"}\n', "is not a recording"),
     ],
 )
 def test_what_is_no_recording_says_so(content: bytes, says: str, tmp_path: Path) -> None:

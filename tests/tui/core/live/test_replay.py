@@ -118,7 +118,7 @@ async def test_the_keys_stop_and_step(recording: Path, clock: FrozenClock) -> No
         assert player.speed == 8
         assert "x8" in stage.lines()[0]
         await typed(stage, "speed 1000")
-        assert "a recording plays 0.1 to 100 times as fast" in stage.text()
+        assert "write a factor from 0.1 to 100" in stage.text()
 
 
 async def test_its_time_is_the_recorded_one(recording: Path, clock: FrozenClock) -> None:
@@ -198,7 +198,7 @@ async def test_a_task_that_was_not_looked_at_says_so(recording: Path, clock: Fro
         await at(player, stage, 10)
         await stage.press("2", "enter")
 
-        assert "was not looked at when the recording was made" in stage.text()
+        assert "was not on screen when the recording was made" in stage.text()
 
 
 async def test_a_list_is_not_known_to_be_empty_before_it_was_looked_at(
@@ -215,7 +215,7 @@ async def test_a_list_is_not_known_to_be_empty_before_it_was_looked_at(
     async with shown(tmp_path / "r", clock) as (player, stage):
         await at(player, stage, 2)
         await stage.press("8")
-        assert "was not looked at when the recording was made" in stage.text()
+        assert "was not on screen when the recording was made" in stage.text()
         assert "No limit" not in stage.text()
 
         clock.advance(4)
@@ -245,7 +245,9 @@ async def test_a_damaged_recording_is_shown_up_to_the_damage_which_is_told(
         assert player.at_end
         assert player.steady() >= steady
         assert stage.app.model.counts.rows[ROTATE]["pending"] == 29
-        assert f"the recording ends here, for its line {damaged_line} can't be read" in " ".join(stage.text().split())
+        assert f"the recording ends here, because its line {damaged_line} can't be read" in " ".join(
+            stage.text().split()
+        )
 
         await at(player, stage, 6.5)
         assert stage.app.model.counts.rows[ROTATE]["pending"] == 15
@@ -257,7 +259,7 @@ async def test_the_end_stays_in_sight_and_can_be_begun_again(recording: Path, cl
         player._follow()
         await stage.pass_time(1)
         assert "REPLAY ended" in stage.lines()[0]
-        assert "this is the end of the recording: K shows it again, J goes back" in stage.text()
+        assert "this is the end of the recording: K plays it again, J goes back" in stage.text()
         assert stage.app.model.counts.rows[ROTATE]["pending"] == 69
 
         await stage.press("K")
@@ -276,7 +278,7 @@ def test_options_that_contradict_each_other_are_refused(options: list[str]) -> N
     result = CliRunner().invoke(watch, options)
 
     assert result.exit_code == 2
-    assert "leave one of them out" in result.output or "goes with --web" in result.output
+    assert "remove one of them" in result.output or "needs --web" in result.output
 
 
 @pytest.mark.parametrize(
@@ -307,9 +309,9 @@ async def test_a_recording_that_ends_before_anything_was_told_says_so(cut_short:
     async with shown(cut_short, clock) as (player, stage):
         for _ in range(2):
             text = stage.text()
-            assert "The recording has nothing of it up to here." in text
+            assert "The recording has nothing about this so far." in text
             assert "Waiting for the server." not in text
-            assert "No queue yet" not in text
+            assert "No queues yet" not in text
             # Once more from its end, where the queues are known to have been asked for.
             player.seek(player.recording.seconds)
             await stage.settle()

@@ -28,33 +28,33 @@ def test_a_whole_file_says_all_of_it() -> None:
     ("text", "line", "says"),
     [
         ('theme = "dark', 1, "at its end: unterminated string"),
-        ('\ntheme = "purple"', 2, "write one of dark, light, contrast"),
-        ('theme = "dark"\nthema = "x"', 2, 'there is no setting "thema": write one of theme, ascii'),
+        ('\ntheme = "purple"', 2, "use one of dark, light, contrast"),
+        ('theme = "dark"\nthema = "x"', 2, 'unknown setting "thema": use one of theme, ascii'),
         ("ascii = 1", 1, "ascii must be true or false"),
         (
             '[contexts.a]\nurl = "http://h"\ntoken_file = "a\\u0000"',
             3,
             "contains a NUL character, which no file name can",
         ),
-        ('[keys]\npause = "f5"\npuase = "f6"', 3, 'there is no action "puase"; do you mean "pause"?'),
-        ('[keys]\npause = "r"', 2, 'would both have the key "r" in tasks: give one of them another'),
-        ('[keys]\npause = "frob"', 2, 'there is no key "frob"'),
-        ("[keys]\npause = 5", 2, 'a key is a text, as pause = "f5"'),
+        ('[keys]\npause = "f5"\npuase = "f6"', 3, 'unknown action "puase": did you mean "pause"?'),
+        ('[keys]\npause = "r"', 2, 'both use the key "r" in tasks: change one of them'),
+        ('[keys]\npause = "frob"', 2, 'unknown key "frob"'),
+        ("[keys]\npause = 5", 2, 'write a key as a string, such as pause = "f5"'),
         ("[contexts.prod]\nread_only = true", 1, "the context prod has no url"),
-        ('[contexts.prod]\nurl = "ftp://x"', 2, "is no server's address"),
-        ('[contexts.prod]\nurl = "http://x"\ncolour = "red"', 3, 'there is no setting "colour"'),
+        ('[contexts.prod]\nurl = "ftp://x"', 2, "is not a server's address"),
+        ('[contexts.prod]\nurl = "http://x"\ncolour = "red"', 3, 'unknown setting "colour"'),
         ('[contexts.prod]\nurl = "http://x"\nproduction = "yes"', 3, "production must be true or false"),
         ('[contexts]\nprod = "http://x"', 2, "write it as a table: [contexts.prod]"),
         ('[views]\nmine = "satus:failed"', 2, 'mine: there is no "satus:"; did you mean status:?'),
-        ("[views]\nmine = 5", 2, 'mine must be a text, as "…"'),
-        ('notify = "mail"', 1, '"mail" is no way to notify: write one of off, bell, osc9, osc777'),
-        ('trace_url = "https://x/trace"', 1, "must be an address with {trace_id} in it"),
-        ('trace_url = "file:///{trace_id}"', 1, "must be an address with {trace_id} in it"),
-        ('context = "prod"', 1, 'there is no context "prod": there is no table'),
-        ('ascii = true\n[context.a]\nurl = "http://x"', 2, "there is no table [context.a]: write [contexts.a]"),
-        ('[context]\nurl = "http://x"', 1, "there is no table [context.NAME]: write [contexts.NAME]"),
-        ('[view]\nmine = "status:failed"', 1, "there is no table [view]: write [views]"),
-        ('context = "prod"\n[contexts.lab]\nurl = "http://x"', 1, "it is one of lab"),
+        ("[views]\nmine = 5", 2, 'mine must be a string, such as "…"'),
+        ('notify = "mail"', 1, 'invalid notify "mail": use one of off, bell, osc9, osc777'),
+        ('trace_url = "https://x/trace"', 1, "must be a URL that contains {trace_id}"),
+        ('trace_url = "file:///{trace_id}"', 1, "must be a URL that contains {trace_id}"),
+        ('context = "prod"', 1, 'unknown context "prod": there is no table'),
+        ('ascii = true\n[context.a]\nurl = "http://x"', 2, "unknown table [context.a]: write [contexts.a]"),
+        ('[context]\nurl = "http://x"', 1, "unknown table [context.NAME]: write [contexts.NAME]"),
+        ('[view]\nmine = "status:failed"', 1, "unknown table [view]: write [views]"),
+        ('context = "prod"\n[contexts.lab]\nurl = "http://x"', 1, "use one of lab"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line_and_what_to_mend(text: str, line: int, says: str) -> None:
@@ -70,7 +70,7 @@ def test_without_a_file_everything_is_as_usual_unless_one_was_named(tmp_path: Pa
     usual = read_config(tmp_path / "none.toml", must_exist=False)
 
     assert (usual.theme, usual.contexts, usual.keymap.own) == (None, {}, {})
-    with pytest.raises(ConfigError, match="there is no such file"):
+    with pytest.raises(ConfigError, match="no such file"):
         read_config(tmp_path / "none.toml", must_exist=True)
 
 

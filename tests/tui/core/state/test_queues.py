@@ -10,7 +10,7 @@ from tests.tui.scene import job, worker
 from treadle.wire.jobs import JobItem
 from treadle.wire.workers import WorkerItem
 from treadle_tui.core.state.derived import QueueLinesMaker
-from treadle_tui.core.state.queues import QueueRow, all_queues, queue_row, summed, told_once
+from treadle_tui.core.state.queues import QueueRow, all_queues, queue_row, slots_counted_once, summed
 from treadle_tui.core.state.workers import worker_row
 
 ITEMS = [WorkerItem.model_validate(worker(name, number, quiet=0, running=[])) for number, name in enumerate("abc")]
@@ -25,10 +25,10 @@ def queue(name: str, *workers: str, counts: dict[str, int] | None = None, **more
 
 
 def test_slots_are_told_in_the_first_line_whose_workers_they_are() -> None:
-    lines = told_once([queue("one", A, B), queue("two", A, B), queue("three", B, C), queue("four")])
+    lines = slots_counted_once([queue("one", A, B), queue("two", A, B), queue("three", B, C), queue("four")])
 
-    assert [(line.slots, line.told) for line in lines] == [(16, 16), (16, 0), (16, 8), (0, 0)]
-    assert sum(line.told for line in told_once(reversed(lines))) == 24
+    assert [(line.slots, line.new_slots) for line in lines] == [(16, 16), (16, 0), (16, 8), (0, 0)]
+    assert sum(line.new_slots for line in slots_counted_once(reversed(lines))) == 24
 
 
 def test_failed_and_retrying_tasks_are_those_that_stand_so_now() -> None:

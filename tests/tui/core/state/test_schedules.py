@@ -42,7 +42,7 @@ WITHOUT_TOKEN = "'mia' has no valid token: it goes on when a token is made for t
 @pytest.mark.parametrize(
     ("status", "stands_still", "why"),
     [
-        ("completed", None, "nothing was made"),
+        ("completed", None, "no task was submitted"),
         ("completed", WITHOUT_TOKEN, WITHOUT_TOKEN),
         ("paused", WITHOUT_TOKEN, "its last task is paused"),
     ],

@@ -160,7 +160,7 @@ async def test_the_palette_offers_every_action_of_the_screen_and_runs_it(
 ) -> None:
     async with staged(server, clock, size=(100, 160)) as stage:
         await stage.press("ctrl+p")
-        await stage.until(lambda: "Leave the dashboard" in stage.text())
+        await stage.until(lambda: "Quit the dashboard" in stage.text())
         for action in offered("queues", read_only=False):
             assert action.help[:60] in stage.text(), action.name
 

@@ -34,10 +34,10 @@ def test_a_line_is_an_action_and_what_stands_behind_it(line: str, name: str, arg
     ("line", "says"),
     [
         ("", "type a command"),
-        ("flter x", 'there is no command "flter"; do you mean "filter"?'),
+        ("flter x", 'unknown command "flter": did you mean "filter"?'),
         ("zzz", "? shows all of them"),
-        ("quit now", 'quit takes nothing behind it: leave "now" out'),
-        ("page-", "begins page-down and page-up: write more of it"),
+        ("quit now", 'quit takes no argument: remove "now"'),
+        ("page-", "could be page-down or page-up: type more of it"),
     ],
 )
 def test_a_line_that_means_nothing_says_what_to_write_instead(line: str, says: str) -> None:

@@ -40,14 +40,14 @@ def test_10_every_task_can_be_read_back_from_its_text_and_nothing_in_it_is_obeye
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("[1]", "the whole must be one object"),
+        ("[1]", "it must be a single JSON object"),
         ('{"priority": 1.5}', "priority: write a whole number"),
-        ('{"payload": null}', "payload: may not be null"),
-        ('{"scheduled_at": null}', "scheduled_at: may not be null"),
-        ('{"scheduled_at": "noon"}', "scheduled_at: write the time as"),
+        ('{"payload": null}', "payload: must not be null"),
+        ('{"scheduled_at": null}', "scheduled_at: must not be null"),
+        ('{"scheduled_at": "noon"}', "scheduled_at: write the time as 2026"),
         ('{"weight": 0}', "weight: write 1 or more"),
-        ('{"payload": {"x": NaN}}', "NaN is no JSON"),
-        ('{"priority": 5, "priority": 1}', "the name 'priority' stands twice in one object: leave one of them"),
+        ('{"payload": {"x": NaN}}', "NaN is not valid JSON"),
+        ('{"priority": 5, "priority": 1}', "duplicate name 'priority' in an object: remove one of them"),
         ("[" * 100_000, "more than 64 levels"),
     ],
 )

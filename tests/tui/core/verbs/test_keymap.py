@@ -28,7 +28,7 @@ def test_keys_are_written_as_people_know_them(written: str, key: str) -> None:
 
 
 def test_a_key_that_works_everywhere_clashes_with_one_of_any_pane() -> None:
-    with pytest.raises(KeymapError, match='both have the key "space" in tasks'):
+    with pytest.raises(KeymapError, match='both use the key "space" in tasks'):
         read_keymap({"seek": " "})
 
 
@@ -80,7 +80,7 @@ async def test_no_hint_names_a_key_that_the_reader_has_given_away(server: MockSe
             await stage.press("f4", *"tag:a=nobody", "enter")
             assert "Press f3 to see all, f4 to change the filter." in stage.text(), screen
         await typed(stage, "filter status:cancelled")
-        assert "Press f3 to see all of the queue, f4 to change the filter." in stage.text()
+        assert "Press f3 to see all tasks of the queue, f4 to change the filter." in stage.text()
         await stage.press("f3")
         await typed(stage, "filter status:pending")
         server.matching({"filter": {"job": ROTATE, "status": ["pending"]}})[0]["status"] = "running"
@@ -88,7 +88,7 @@ async def test_no_hint_names_a_key_that_the_reader_has_given_away(server: MockSe
         await stage.settle()
         assert "no longer here: f2 shows it" in stage.text()
         await stage.press("f6", "p")
-        assert "press f6 to stay with this task" in stage.text()
+        assert "press f6 to stay on this task" in stage.text()
 
 
 @pytest.mark.parametrize("own", [{"up": "i", "pause": "k"}, {"left": "f9", "pause": "h"}])
@@ -120,7 +120,7 @@ async def test_the_help_and_a_report_go_by_the_keys_that_open_them(server: MockS
 
 
 def test_what_a_text_moves_by_can_be_given_to_nothing_else_as_long_as_it_has_it() -> None:
-    with pytest.raises(KeymapError, match='left and pause would both have the key "h"'):
+    with pytest.raises(KeymapError, match='left and pause both use the key "h"'):
         read_keymap({"pause": "h"})
 
 

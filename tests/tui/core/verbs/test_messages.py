@@ -49,11 +49,11 @@ def test_what_is_left_out_is_null(line: str, message: tuple[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("approved by ann", "the data is no JSON (line 1, column 1"),
+        ("approved by ann", "the data is not valid JSON (line 1, column 1"),
         ('approved {"by": ann}', "column 8"),
-        ("approved NaN", "NaN is no JSON"),
-        ('"approved 1', "quotes don't close"),
-        ('"" 1', "a message has a name"),
+        ("approved NaN", "NaN is not valid JSON"),
+        ('"approved 1', "the name has no closing quote"),
+        ('"" 1', "the message needs a name"),
         ("approved " + "[" * 100_000, "more than 64 levels"),
     ],
 )

@@ -36,15 +36,15 @@ def result(verb: str, versions: dict[str, int], **problems: str) -> BulkResult:
 def test_6_every_task_of_a_plan_has_its_word_in_the_report() -> None:
     found = planned("cancel", aim("a"), aim("b"), aim("c"), aim("d", "completed"))
 
-    said = report(found, [result("cancel", {"a": 2}, b="it was changed since")], broken="the connection is gone")
+    said = report(found, [result("cancel", {"a": 2}, b="it has changed since")], broken="the connection is gone")
 
     assert [(outcome.id, outcome.ok, outcome.text) for outcome in said.outcomes] == [
         ("a", True, "cancelled; it was pending"),
-        ("b", False, "it was changed since"),
-        ("c", False, "not known: the answer never came"),
-        ("d", False, "left alone: it is completed"),
+        ("b", False, "it has changed since"),
+        ("c", False, "unknown: no answer came"),
+        ("d", False, "skipped: it is completed"),
     ]
-    assert said.text == "cancelled 1 task, not 2: it was changed since; then the connection is gone"
+    assert said.text == "cancelled 1 task, skipped 2: it has changed since; then the connection is gone"
     assert not said.ok
 
 
@@ -59,7 +59,7 @@ def test_6_an_undo_names_what_was_done_where_the_inverse_verb_restores_it() -> N
         ("actions", {"action": "rerun", "ids": ["a", "e"], "if_versions": {"a": 2, "e": 6}})
     ]
     assert undo.seconds_left(104.0) == 1.0
-    assert "it was scheduled: that is not brought back" in [outcome.text for outcome in undo.left]
+    assert "it was scheduled: that can't be restored" in [outcome.text for outcome in undo.left]
 
 
 def test_6_the_cancel_of_what_waited_for_its_time_is_not_undone_by_a_run_at_once() -> None:
@@ -86,14 +86,14 @@ def test_6_an_undo_says_of_how_many_and_which_it_could_not_bring_back() -> None:
     undo = undo_of(planned("cancel", *map(aim, keys)), [result("cancel", dict.fromkeys(keys, 2))], steady=0.0)
     assert undo is not None
 
-    one = result("rerun", dict.fromkeys(keys[1:], 3), **{keys[0]: "it was changed since"})
-    many = result("rerun", {keys[0]: 3}, **dict.fromkeys(keys[1:], "it was changed since"))
+    one = result("rerun", dict.fromkeys(keys[1:], 3), **{keys[0]: "it has changed since"})
+    many = result("rerun", {keys[0]: 3}, **dict.fromkeys(keys[1:], "it has changed since"))
 
     assert undo_report(undo, [result("rerun", dict.fromkeys(keys, 3))]).text == "undone: rerun 5 tasks"
-    assert undo_report(undo, [one]).text == "undone: rerun 4 of 5 tasks, not 00000000: it was changed since"
-    few = "undone: rerun 1 of 5 tasks, not 00000001, 00000002, 00000003 and 1 more"
-    assert undo_report(undo, [many]).text == f"{few}: it was changed since"
-    mixed = result("rerun", {keys[0]: 3}, **{**dict.fromkeys(keys[1:], "it was changed since"), keys[4]: "it is gone"})
+    assert undo_report(undo, [one]).text == "undone: rerun 4 of 5 tasks, but not 00000000: it has changed since"
+    few = "undone: rerun 1 of 5 tasks, but not 00000001, 00000002, 00000003 and 1 more"
+    assert undo_report(undo, [many]).text == f"{few}: it has changed since"
+    mixed = result("rerun", {keys[0]: 3}, **{**dict.fromkeys(keys[1:], "it has changed since"), keys[4]: "it is gone"})
     assert undo_report(undo, [mixed]).text == few
     assert [outcome.id for outcome in undo_report(undo, [many]).outcomes if not outcome.ok] == keys[1:]
 
@@ -105,7 +105,7 @@ def test_6_an_undo_counts_what_had_begun_among_what_it_could_not_bring_back() ->
 
     said = undo_report(undo, [result("rerun", {"waiting1": 3})])
 
-    assert said.text == "undone: rerun 1 of 2 tasks, not running1: it was running: that is not brought back"
+    assert said.text == "undone: rerun 1 of 2 tasks, but not running1: it was running: that can't be restored"
     assert not said.ok
 
 
@@ -116,9 +116,9 @@ def test_6_an_undo_that_breaks_off_says_what_is_not_known() -> None:
 
     said = undo_report(undo, [result("rerun", dict.fromkeys(keys[:PORTION], 3))], broken="the connection is gone")
 
-    lost = "not 00001000, 00001001: not known: the answer never came"
+    lost = "but not 00001000, 00001001: unknown: no answer came"
     assert said.text == f"undone: rerun 1,000 of 1,002 tasks, {lost}; then the connection is gone"
-    assert [outcome.text for outcome in said.outcomes if not outcome.ok] == ["not known: the answer never came"] * 2
+    assert [outcome.text for outcome in said.outcomes if not outcome.ok] == ["unknown: no answer came"] * 2
 
 
 def test_6_what_was_never_asked_for_is_not_said_to_be_unknown() -> None:
@@ -135,8 +135,8 @@ def test_6_what_was_never_asked_for_is_not_said_to_be_unknown() -> None:
     ):
         words = {outcome.id: outcome.text for outcome in said.outcomes if not outcome.ok}
         assert list(words) == keys[PORTION:]
-        assert words[keys[PORTION]] == words[keys[2 * PORTION - 1]] == "not known: the answer never came"
-        assert words[keys[2 * PORTION]] == "left alone: it broke off before this one"
+        assert words[keys[PORTION]] == words[keys[2 * PORTION - 1]] == "unknown: no answer came"
+        assert words[keys[2 * PORTION]] == "not tried: the request failed before this one"
 
 
 def test_6_of_an_undo_stays_what_was_not_answered_or_tried_and_what_workers_have_still_to_stop() -> None:
@@ -177,16 +177,18 @@ def test_6_of_an_undo_that_brought_nothing_back_it_is_not_said_that_it_was_undon
     undo = undo_of(planned("pause", aim("a", "running")), [result("pause", {"a": 2})], steady=0.0)
     assert undo is not None
 
-    said = undo_report(undo, [result("resume", {}, a="it was changed since")])
+    said = undo_report(undo, [result("resume", {}, a="it has changed since")])
 
-    assert said.text == "not undone: resumed 0 of 1 task, not a: it was changed since"
+    assert said.text == "not undone: resumed 0 of 1 task, but not a: it has changed since"
 
 
 def test_6_what_one_has_asked_to_pause_oneself_may_be_asked_again_and_is_undone_still() -> None:
     found = planned("pause", aim("mine", "running", version=2), aim("theirs", "running", version=2))
     answer = as_done(found, result("pause", {"mine": 2, "theirs": 2}), own={"mine": 2})
 
-    assert report(found, [answer]).text == "asked 1 task to pause, not 1: somebody else has asked it to pause already"
+    assert (
+        report(found, [answer]).text == "asked 1 task to pause, skipped 1: somebody else has already asked it to pause"
+    )
     undo = undo_of(found, [answer], steady=0.0)
     assert undo is not None
     assert [ask.fields["ids"] for ask in undo.asks] == [["mine"]]
@@ -201,7 +203,7 @@ def test_6_why_several_were_left_alone_is_told_where_it_is_the_same_of_all() -> 
 
     said = report(planned("cancel", *map(aim, "abc")), [answer])
 
-    assert said.text == "cancelled 1 task, not 2: it was changed since"
+    assert said.text == "cancelled 1 task, skipped 2: it has changed since"
 
 
 def test_6_a_resume_is_not_taken_back_of_what_somebody_else_has_touched_since() -> None:

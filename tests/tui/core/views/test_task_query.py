@@ -40,11 +40,11 @@ def test_9_what_was_less_than_an_hour_ago_moves_on_with_the_time_and_the_window_
     query.arrived(7, key_of(7))
     query.look(0, 30, 9, key_of)
     before = query.want()
-    assert not query.move_on()
+    assert not query.reevaluate()
 
     now += timedelta(seconds=10)
 
-    assert query.move_on()
+    assert query.reevaluate()
     after = query.want()
     assert before is not None
     assert after is not None
@@ -53,7 +53,7 @@ def test_9_what_was_less_than_an_hour_ago_moves_on_with_the_time_and_the_window_
     assert after.window.filter.ended_from == now - timedelta(hours=1)
     query.narrow("ended:2026-01-01")
     now += timedelta(hours=1)
-    assert not query.move_on()
+    assert not query.reevaluate()
 
 
 def test_2_back_at_the_head_the_window_hangs_on_nothing_for_new_tasks_come_there() -> None:

@@ -1,4 +1,4 @@
-"""Costs that grow: drain and latency over what is pending or ended, workers, queues, observers, and payloads' size."""
+"""Costs that grow: drain and latency by pending or ended tasks, workers, queues, observers and payload size."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -15,12 +15,12 @@ from treadle_bench.testbed import Testbed
 DRAIN, START, RESULT = "drain", "submit to start, p50", "submit to result, p50"
 DRAINED = 20_000
 PASSED = 50_000
-"""Tasks that are drained at once where many are to have ended."""
+"""How many tasks are drained at a time until enough have ended."""
 LATENCIES = 100
 MOST_JOBS = 9_990
-"""Queues of one worker, which serves the tasks of the latency too: 10,000 are the most that a server takes."""
+"""The most queues for one worker, which also serves the latency tasks: a server takes up to 10,000."""
 WORKER_PROCESSES = 2
-"""Processes that many workers share: their number is what is looked at, not the machine's memory."""
+"""The processes that many workers share: the curve is about their number, not about the machine's memory."""
 
 _FIGURES = (
     Figure(name=DRAIN, unit="tasks/s"),
@@ -36,7 +36,7 @@ def _latencies(testbed: Testbed, harness: Harness, x: int, *, size: int = 0) -> 
 
 
 def _scaled(testbed: Testbed, points: Sequence[int]) -> list[int]:
-    """Return the curve's points by the scale: each at least 1, and none twice."""
+    """Return the curve's points by the scale: each at least 1, unless it is 0, and without duplicates."""
     return list(dict.fromkeys(max(1, round(point * testbed.scale)) if point else 0 for point in points))
 
 
@@ -46,7 +46,7 @@ def _pending(testbed: Testbed) -> Iterator[Sample]:
             preload(harness, x)
             yield Sample(DRAIN, drain(harness, min(x, 5_000), workers_of(harness)), x)
         with testbed.server() as harness:
-            # A queue that the worker does not serve: an idle worker is what latency is measured on.
+            # In a queue that the worker doesn't serve, because latency is measured on an idle worker.
             harness.run("submit", count=x, how="bulk", first_job=1)
             harness.start_worker()
             yield from _latencies(testbed, harness, x)
@@ -81,7 +81,7 @@ def _workers(testbed: Testbed) -> Iterator[Sample]:
 
 
 def _start_workers(harness: Harness, workers: int) -> list[Child]:
-    """Start so many workers, each with a concurrency of 10 or, when they are few, with 100 among them."""
+    """Start this many workers, each with a concurrency of 10, or with a total of 100 if they are few."""
     processes = min(workers, WORKER_PROCESSES)
     shares = [workers // processes + (nth < workers % processes) for nth in range(processes)]
     return [harness.start_many_workers(share, concurrency=max(10, 100 // workers)) for share in shares]
@@ -112,7 +112,7 @@ def _observers(testbed: Testbed) -> Iterator[Sample]:
 def _payload(testbed: Testbed) -> Iterator[Sample]:
     for x in _scaled(testbed, (100, 1_000, 10_000, 100_000, 1_000_000)):
         with testbed.server() as harness:
-            # A hundred megabytes are enough of any size.
+            # A hundred megabytes are enough, whatever the size.
             count = min(testbed.count(DRAINED, least=100), max(100, 100_000_000 // x))
             preload(harness, count, size=x)
             yield Sample(DRAIN, drain(harness, count, workers_of(harness)), x)

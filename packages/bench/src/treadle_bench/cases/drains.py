@@ -1,4 +1,4 @@
-"""Drains: tasks that were submitted before are worked off as fast as server and workers can."""
+"""Drains: previously submitted tasks are completed as fast as server and workers can."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,28 +13,29 @@ from treadle_bench.loads.running import until
 from treadle_bench.testbed import Testbed
 
 STALL_SECONDS = 60.0
-"""How long a drain may go without a further completion."""
+"""How long a drain may go without another completion."""
 
 SOON, SELDOM = 0.01, 0.5
-"""Seconds between two looks at the store, at least and at most."""
+"""The least and the most seconds between two looks at the store."""
 
 FASTEST = 100_000
-"""Tasks a second that no drain has: it is looked at sooner than those of a whole one would take. A drain of 6,000 that
-took 0.3 s was looked at after 0.02 and 0.5, for it had begun slowly, and seemed to have taken all of that.
+"""More tasks per second than any drain completes: the next look comes no later than a whole drain at this rate would
+take. Without this, a drain of 6,000 that took 0.3 s but began slowly was looked at after 0.02 s and then 0.5 s, and
+seemed to have taken all of that.
 """
 
 PLAIN = 50_000
-"""Tasks of a plain drain."""
+"""The number of tasks in a plain drain."""
 
 BURSTS = (6_000, 100_000)
-"""Tasks that are drained on a database without statistics."""
+"""The numbers of tasks that are drained on a database without statistics."""
 
 FIRST = 5_000
-"""Tasks that are waited for when there are many more pending."""
+"""How many completions to wait for if many more tasks are pending."""
 
 
 def preload(harness: Harness, count: int, *, jobs: int = 1, size: int = 0) -> None:
-    """Submit tasks in bulk, and see that the store has them all pending. Raises `BenchFailed` when it has not."""
+    """Submit tasks in bulk. Raises `BenchFailed` if not all of them are pending afterwards."""
     before = harness.counts().get("pending", 0)
     harness.run("submit", count=count, how="bulk", jobs=jobs, size=size)
     pending = harness.counts().get("pending", 0) - before
@@ -43,29 +44,29 @@ def preload(harness: Harness, count: int, *, jobs: int = 1, size: int = 0) -> No
 
 
 class CompletedAt(NamedTuple):
-    """How many tasks of a drain the store had completed, at an instant of the monotonic clock."""
+    """How many tasks of a drain were completed, at a time of the monotonic clock."""
 
     at: float
     done: int
 
 
 class Meter:
-    """How much processor time passes from a drain's first start to its end; `backends` tells that of the database."""
+    """Measures the processor time from a drain's first start to its end. `backends` returns that of the database."""
 
     def __init__(self, harness: Harness, backends: Callable[[], float | None]) -> None:
         self._harness = harness
         self._backends = backends
         self._begun: tuple[float, float | None] = (0.0, None)
         self.seconds = 0.0
-        """Of server and workers, and of the database where that is a process of this machine."""
+        """The time of the server and the workers, and of the database if it runs on this machine."""
 
     def begin(self, workers: list[Child]) -> None:
-        """Wait until a worker has started its first task, and count from there."""
+        """Wait until a worker has started its first task, and measure from there."""
         until(self._harness.has_started, workers[0], "no task was started")
         self._begun = self._now(workers)
 
     def end(self, workers: list[Child]) -> None:
-        """Count until here."""
+        """Measure until now."""
         ours, theirs = self._now(workers)
         self.seconds = ours - self._begun[0]
         if theirs is not None and self._begun[1] is not None:
@@ -76,10 +77,10 @@ class Meter:
 
 
 def drain(harness: Harness, take: int, start: Callable[[], list[Child]], *, meter: Meter | None = None) -> float:
-    """Start workers and return the tasks a second, from the first one's start to the completion of the last of `take`.
+    """Start workers, and return tasks per second from the first start to the completion of the last of `take` tasks.
 
-    The store is asked how many are completed; between the last two answers the rate is taken as even. Raises
-    `BenchFailed` when a worker ends or nothing moves.
+    The store is polled for completions, and the rate between the last two answers is assumed to be constant. Raises
+    `BenchFailed` if a worker ends or there is no progress.
     """
     harness.forget_starts()
     base = harness.counts().get("completed", 0)
@@ -97,18 +98,19 @@ def drain(harness: Harness, take: int, start: Callable[[], list[Child]], *, mete
 
 
 def rate_of(take: int, first: float, before: CompletedAt, after: CompletedAt) -> float:
-    """Return the tasks a second from the `first` start until `take` were completed, which was between two looks."""
+    """Return tasks per second from the `first` start to the completion of `take`, which was between two looks."""
     since = max(before.at, first)
     share = (take - before.done) / (after.done - before.done)
     return take / (since + (after.at - since) * share - first)
 
 
 def _watch(harness: Harness, workers: list[Child], base: int, take: int) -> tuple[CompletedAt, CompletedAt]:
-    """Return the last look at which fewer than `take` were completed, and the first one with as many."""
+    """Return the last look with fewer than `take` completions, and the first look with at least as many."""
     before = moved = CompletedAt(time.monotonic(), 0)
     while True:
         done = harness.counts().get("completed", 0) - base
-        # The instant of the answer: the question may have waited, and tasks that it counts have ended since.
+        # Take the time after the answer: the request may have waited, and the count includes tasks that ended
+        # meanwhile.
         look = CompletedAt(time.monotonic(), done)
         if look.done >= take:
             return before, look
@@ -124,7 +126,7 @@ def _watch(harness: Harness, workers: list[Child], base: int, take: int) -> tupl
 
 
 def _pause(before: CompletedAt, look: CompletedAt, take: int) -> float:
-    """Return how long not to look: half of the time that is left, so that a drain is asked seldom but at its end."""
+    """Return the pause before the next look: half of the estimated rest, so that most looks are near the end."""
     most = min(SELDOM, take / FASTEST)
     if look.done == before.done:
         return SOON
@@ -133,7 +135,7 @@ def _pause(before: CompletedAt, look: CompletedAt, take: int) -> float:
 
 
 def workers_of(harness: Harness, *, workers: int = 1, jobs: int = 1) -> Callable[[], list[Child]]:
-    """Return what starts worker processes with a concurrency of 100 each."""
+    """Return a function that starts worker processes with a concurrency of 100 each."""
     return lambda: [harness.start_worker(jobs=jobs) for _ in range(workers)]
 
 
@@ -155,7 +157,7 @@ def _drain(testbed: Testbed) -> Iterator[Sample]:
             yield Sample("1 worker", drain(harness, count, workers_of(harness), meter=meter))
             yield Sample("processor time", meter.seconds / count * 1e6)
         if url and before:
-            # The server has ended: its connections have told what they wrote.
+            # The server has exited, so its connections have reported their statistics.
             after = testbed.databases.written(url)
             yield Sample("log written for a task", (after.log - before.log) / count)
             yield Sample("rows written for a task", (after.rows - before.rows) / count)

@@ -1,4 +1,4 @@
-"""Plain HTTP: submits one in a request, and a worker that claims and reports in bulk."""
+"""Plain HTTP: submits with one task per request, and a worker that claims and reports in bulk."""
 
 import re
 import shutil
@@ -39,7 +39,7 @@ def _http(testbed: Testbed) -> Iterator[Sample]:
 
 
 def _submit_rate(testbed: Testbed, harness: Harness) -> float:
-    """Return submits a second by wrk, where that is installed, else by a client of our own in another process."""
+    """Return submits per second, by wrk if that is installed, otherwise by our own client in another process."""
     wrk = shutil.which("wrk")
     count = testbed.count(_REQUESTS) if wrk is None else 1
     seconds: float = harness.run("submit-http", count=count, connections=min(count, CONNECTIONS))["seconds"]
@@ -57,7 +57,7 @@ def _run_wrk(wrk: str, harness: Harness, seconds: int) -> float:
         output = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - found by which
     found = re.search(r"Requests/sec:\s+([0-9.]+)", output)
     if found is None or "Non-2xx" in output or "Socket errors" in output:
-        raise BenchFailed(f"wrk was not answered as it should be:\n{output}")
+        raise BenchFailed(f"the server did not answer wrk as it should:\n{output}")
     return float(found[1])
 
 

@@ -1,4 +1,4 @@
-"""What the machine itself can do at this hour: the floor under a submit, beside which its figures are read."""
+"""What the machine itself can do at this hour: a lower bound for submits, to compare other figures with."""
 
 import sqlite3
 import time
@@ -23,13 +23,13 @@ CREATE UNIQUE INDEX tasks_id ON tasks (id);
 CREATE INDEX tasks_pending ON tasks (lane, priority, due_at) WHERE status = 'pending';
 CREATE INDEX tasks_lease ON tasks (lease) WHERE lease IS NOT NULL;
 """
-"""Twelve columns and three indexes, as little as a queue's table can have."""
+"""Twelve columns and three indexes, the least that a queue's table can have."""
 
 _INSERT = "INSERT INTO tasks VALUES (?, ?, 1, 1, 'pending', 0, 0, 0, '{}', 'admin', 0, NULL)"
 
 
 def _inserts(scratch: Path, count: int, at_once: int) -> float:
-    """Return rows a second into a fresh file, so many in a transaction, each transaction durable."""
+    """Return rows per second into a new file, with `at_once` rows in each durable transaction."""
     with (
         TemporaryDirectory(prefix="treadle-bench-", dir=scratch) as directory,
         closing(sqlite3.connect(Path(directory, "limits.db"), isolation_level=None)) as connection,

@@ -1,4 +1,4 @@
-"""What a server weighs while a million tasks pass through it."""
+"""A server's memory while a million tasks pass through it."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -12,10 +12,10 @@ from treadle_bench.machine import Memory
 from treadle_bench.testbed import Testbed
 
 AHEAD = 20_000
-"""Tasks that are submitted at once."""
+"""The number of tasks that are submitted at once."""
 
 PORTION_SECONDS = 600.0
-"""How long so many may take."""
+"""How long these may take."""
 
 
 def _memory(testbed: Testbed) -> Iterator[Sample]:
@@ -28,7 +28,7 @@ def _memory(testbed: Testbed) -> Iterator[Sample]:
 
 
 def judged(sizes: Mapping[int, Memory]) -> Iterator[Sample]:
-    """Return what the verdict is made of: the memory after all tasks, and how much of it came since the first 30 %."""
+    """Return the figures for the bars: the memory after all tasks, and its growth since the first 30 %."""
     last = max(sizes)
     warm = next(sizes[passed] for passed in sorted(sizes) if passed >= 0.3 * last)
     yield Sample("server", sizes[last].resident)
@@ -36,7 +36,7 @@ def judged(sizes: Mapping[int, Memory]) -> Iterator[Sample]:
 
 
 def _sizes(testbed: Testbed, total: int) -> dict[int, Memory]:
-    """Let so many tasks pass, and return the server's memory after each tenth of them."""
+    """Let this many tasks pass through, and return the server's memory after each tenth of them."""
     portion = min(AHEAD, total // 10)
     sizes: dict[int, Memory] = {}
     passed = 0

@@ -1,4 +1,4 @@
-"""What dashboards cost the work that they look at."""
+"""What dashboards cost the work that they watch."""
 
 from collections.abc import Iterator
 
@@ -22,9 +22,9 @@ def _observers(testbed: Testbed) -> Iterator[Sample]:
 
 
 def observed_drain(testbed: Testbed, count: int, observers: int) -> tuple[float, list[float]]:
-    """Return the rate of a drain that so many dashboards look at, and the ages in ms of what they were shown.
+    """Return the rate of a drain watched by this many dashboards, and the ages, in ms, of what they were shown.
 
-    Raises `BenchFailed` when they see nothing.
+    Raises `BenchFailed` if they see nothing.
     """
     with testbed.server() as harness:
         preload(harness, count)
@@ -33,7 +33,7 @@ def observed_drain(testbed: Testbed, count: int, observers: int) -> tuple[float,
         with harness.running("observe", observers=observers) as stop:
             rate = drain(harness, count, workers_of(harness))
             seen = stop()
-    # Four snapshots each, at least.
+    # Each should have received at least four snapshots.
     if seen["frames"] < observers:
         raise BenchFailed(f"{observers} observers have seen {seen['frames']} frames")
     return rate, seen["ages"]

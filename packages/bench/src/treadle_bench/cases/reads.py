@@ -1,4 +1,4 @@
-"""What it costs to look: positions, pages and counts with a million tasks in the table."""
+"""The cost of reads: positions, pages and counts with a million tasks in the table."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ def _reads(testbed: Testbed) -> Iterator[Sample]:
 
 
 def _paths(harness: Harness) -> dict[str, list[str]]:
-    """Return what to ask for: tasks all over a queue, the far ends of all queues, and the list of queues."""
+    """Return the paths to read: tasks from all over a queue, the first page of every queue, and the list of queues."""
     queues = [f"/v1/rooms/@global/jobs/{make_job(number).full_name}/tasks" for number in range(QUEUES)]
     total = harness.ask(f"{queues[0]}?limit=0")["total"]
     tasks = [harness.ask(f"{queues[0]}?limit=1&offset={total * part // 10}")["items"][0]["id"] for part in range(10)]

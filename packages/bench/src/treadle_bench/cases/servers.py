@@ -1,4 +1,4 @@
-"""Several servers on one PostgreSQL, and a reader who is in the way."""
+"""Several servers on one PostgreSQL, and a reader that holds a snapshot."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -14,10 +14,10 @@ from treadle_bench.testbed import Testbed
 
 SERVERS = (1, 2, 4)
 WORKERS = 4
-"""Worker processes, spread over the servers: as many with one server as with four."""
+"""Worker processes, spread over the servers: the same number with one server as with four."""
 
 HELD_SECONDS, HELD_RATE = 600.0, 1_000
-"""How long a snapshot is held, and how many tasks a second pass meanwhile."""
+"""How long a snapshot is held, and how many tasks per second pass meanwhile."""
 
 
 def _servers(testbed: Testbed) -> Iterator[Sample]:

@@ -1,6 +1,6 @@
-"""What becomes of a server that is kept at work: memory, descriptors, files, waits, backlog, and what they come to.
+"""A server kept busy: its memory, descriptors, files, waits and backlog over time, and the figures for the bars.
 
-Ten dashboards look on, tasks are submitted at a steady rate, and others one at a time to see how long they wait.
+Ten dashboards watch while tasks are submitted at a steady rate, and others one at a time to measure how long they wait.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,11 +15,11 @@ from treadle_bench.machine import files_in
 from treadle_bench.testbed import Testbed
 
 PARTS, FEWEST = 12, 3
-"""How often it is looked while it lasts, and when that is less than a minute."""
+"""The number of parts that a soak is divided into, and the number for a soak of less than a minute."""
 
 OBSERVERS = 10
 SHORTEST = 1.0
-"""Seconds of a part at the least: a submitter takes as long to start."""
+"""The least number of seconds in a part: a submitter takes about as long to start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Look:
     starts: Sequence[float]
     results: Sequence[float]
     backlog: int
-    """Tasks that were submitted and have not ended."""
+    """Tasks that were submitted and have not completed."""
     submitted: int
 
 
@@ -49,7 +49,7 @@ OVER_TIME: tuple[tuple[str, str, Callable[[Look], float]], ...] = (
     ("wait, result p99", "ms", lambda look: percentile(look.results, 0.99)),
     ("backlog, not ended", "tasks", lambda look: look.backlog),
 )
-"""The curves: each with its unit, and what it is at a look."""
+"""The curves: each with its unit, and its value at a look."""
 
 
 def _soak(testbed: Testbed) -> Iterator[Sample]:
@@ -87,9 +87,9 @@ def _look(testbed: Testbed, home: dict[str, str], harness: Harness, answers: dic
 
 
 def judged(looks: Sequence[Look], *, asked: int, rate: int) -> Iterator[Sample]:
-    """Return what the verdict is made of: what has grown from the first half to the last, and what was kept up with.
+    """Return the figures for the bars: the growth over the second half, and how well the server kept up.
 
-    Middle values of several looks are compared: one look may fall on a bad moment of the machine.
+    Medians of several looks are compared, because a single look may fall on a bad moment of the machine.
     """
     half, third = max(1, len(looks) // 2), max(1, len(looks) // 3)
     middle, last = looks[third:-third], looks[-third:]

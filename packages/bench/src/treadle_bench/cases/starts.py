@@ -1,4 +1,4 @@
-"""How long one waits before anything begins."""
+"""How long it takes until anything starts."""
 
 import subprocess
 import sys

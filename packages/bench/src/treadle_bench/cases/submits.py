@@ -1,4 +1,4 @@
-"""Submits and latencies over the socket, and what the batching of writes gains."""
+"""Submits and latencies over the socket, and the gain from batched writes."""
 
 from collections.abc import Iterator
 
@@ -12,17 +12,17 @@ ONE, MANY, BULK = "one by one", "100 coroutines", "bulk of 1,000"
 _SHAPES = (("one", ONE, 2_000), ("many", MANY, 10_000), ("bulk", BULK, 20_000))
 
 LATENCIES = 200
-"""Tasks whose latency is measured in each repetition."""
+"""The number of tasks whose latency is measured in each repetition."""
 
 
 def submit_rate(harness: Harness, count: int, how: str) -> float:
-    """Have so many tasks submitted, and return the rate a second."""
+    """Submit this many tasks, and return the rate per second."""
     seconds: float = harness.run("submit", count=count, how=how)["seconds"]
     return count / seconds
 
 
 def measure_latency(harness: Harness, count: int, *, size: int = 0) -> dict[str, list[float]]:
-    """Have tasks submitted one at a time to the workers that run; return ms to `start` and to `result`, sorted."""
+    """Submit tasks one at a time to the running workers; return sorted ms to `start` and to `result`."""
     found: dict[str, list[float]] = harness.run("latency", count=count, size=size)
     return {name: sorted(values) for name, values in found.items()}
 

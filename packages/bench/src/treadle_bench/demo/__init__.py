@@ -1,1 +1,1 @@
-"""`treadle demo`: the whole of Treadle at work on the Python files of a directory."""
+"""`treadle demo`: all of Treadle at work on the Python files of a directory."""

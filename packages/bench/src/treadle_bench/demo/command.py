@@ -1,4 +1,4 @@
-"""The command `treadle demo`; what it needs is loaded when it runs."""
+"""The command `treadle demo`. Imports what it needs only when it runs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How far the demo is: a bar in a terminal, a line for each tenth elsewhere, or nothing."""
+"""The demo's progress: a bar in a terminal, a line for each tenth elsewhere, or nothing."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,10 +11,10 @@ from treadle.wire.tasks import TaskItem
 
 
 class Progress(Protocol):
-    """Is told of each task that has ended."""
+    """Is notified of each task that has ended."""
 
     def advance(self, item: TaskItem) -> None:
-        """Take note that `item` has ended."""
+        """Note that `item` has ended."""
 
 
 class Silence:
@@ -32,7 +32,7 @@ class Lines:
         self._ended = 0
 
     def advance(self, item: TaskItem) -> None:
-        """Count, and print a line when another tenth is through."""
+        """Count the task, and print a line if another tenth has ended."""
         before, self._ended = self._ended, self._ended + 1
         if self._tenths(self._ended) > self._tenths(before):
             say(f"{self._ended:>7,} of {self._total:,} tasks have ended")
@@ -42,7 +42,7 @@ class Lines:
 
 
 class ProgressBar:
-    """Moves a bar that names the file examined last."""
+    """Shows a bar with the file examined last."""
 
     def __init__(self, total: int) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -54,13 +54,13 @@ class ProgressBar:
         self._task = self.columns.add_task("", total=total)
 
     def advance(self, item: TaskItem) -> None:
-        """Move by one task."""
+        """Advance by one task."""
         self.columns.update(self._task, advance=1, description=clean(str(item.payload["path"])[-40:]))
 
 
 @contextmanager
 def progress_for(files: Sequence[str], *, is_silent: bool) -> Iterator[Progress]:
-    """Give the form of progress that suits where the output goes."""
+    """Yield the form of progress that suits the output."""
     if is_silent:
         yield Silence()
     elif sys.stdout.isatty():

@@ -1,4 +1,4 @@
-"""The demo's summary in print: tables for people, JSON for programs."""
+"""The printed summary of the demo: tables for people, JSON for programs."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -35,7 +35,7 @@ def print_summary(summary: Summary, *, kept: Path | None, is_json: bool) -> None
 
 
 def _again(kept: Path) -> str:
-    """Return how the directory is looked at, of which the server and who asks it must know: its token is there."""
+    """Return how to look at the directory again. Server and dashboard both need it, because it holds the token."""
     where = f"TREADLE_DATA_DIR={quote(str(kept.resolve()))}"
     return f"Kept. To look at it again: {where} treadle server, and in another terminal {where} treadle watch"
 

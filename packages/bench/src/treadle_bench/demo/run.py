@@ -1,4 +1,4 @@
-"""The demo from its start to its end: the processes, the work, and the exit code."""
+"""The demo from start to end: the processes, the work, and the exit code."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ START_SECONDS = 30.0
 """How long the server may take to start."""
 
 LOOK_SECONDS = 0.05
-"""How often the processes are looked at."""
+"""How often the processes are checked."""
 
 
 class DemoFailed(Exception):
@@ -35,12 +35,12 @@ class DemoFailed(Exception):
 
 
 class DemoStopped(Exception):
-    """A signal stopped the demo."""
+    """The demo was stopped by a signal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """What the demo is to do. `files` are relative to `root`."""
+    """What the demo does. `files` are relative to `root`."""
 
     root: Path
     files: list[str]
@@ -52,15 +52,15 @@ class DemoOptions:
 
     @property
     def opens_dashboard(self) -> bool:
-        """Whether there are a terminal and a dashboard, and both are wanted."""
+        """Whether there is a terminal and a dashboard, and the options allow it."""
         has_terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
         return has_terminal and not self.is_plain and not self.is_json and find_spec("treadle_tui") is not None
 
 
 def run_demo(options: DemoOptions) -> int:
-    """Carry it out and print the summary; return the exit code: 0 when every task has ended and all adds up.
+    """Run the demo and print the summary; return the exit code: 0 if every task has ended and the totals add up.
 
-    Raises `DemoFailed`, and `DemoStopped` or `KeyboardInterrupt` when it was stopped. Nothing is left running.
+    Raises `DemoFailed`, and `DemoStopped` or `KeyboardInterrupt` if it was stopped. Nothing is left running.
     """
     with _directory(options.keep) as directory, Children(directory, _environment(directory)) as children:
         summary = asyncio.run(_until_signalled(_demo(options, directory, children)))
@@ -80,15 +80,15 @@ def _directory(keep: Path | None) -> Iterator[Path]:
 
 
 def _environment(directory: Path) -> dict[str, str]:
-    """Return the children's environment; what is set there for another server doesn't count here."""
+    """Return the children's environment, without settings for another server."""
     return {**without_treadle(), "TREADLE_DATA_DIR": str(directory), "PYTHONUNBUFFERED": "1"}
 
 
 async def _until_signalled(demo: Coroutine[Any, Any, T]) -> T:
-    """Let Ctrl-C and SIGTERM end the demo in order. Raises `DemoStopped`.
+    """Make Ctrl-C and SIGTERM end the demo cleanly. Raises `DemoStopped`.
 
-    Further ones change nothing: asyncio would raise `KeyboardInterrupt` in the middle of the loop, and what was being
-    closed there would never end.
+    Further signals are ignored: asyncio would raise `KeyboardInterrupt` in the middle of the loop, and what was being
+    closed there would never finish.
     """
     running = asyncio.ensure_future(demo)
 
@@ -119,7 +119,7 @@ async def _demo(options: DemoOptions, directory: Path, children: Children) -> Su
 
 
 async def _address(server: Child) -> str:
-    """Return the URL that the server says it serves."""
+    """Return the URL that the server reports."""
     try:
         async with asyncio.timeout(START_SECONDS):
             while (url := server.served_url) is None:
@@ -132,7 +132,7 @@ async def _address(server: Child) -> str:
 
 
 async def _carry_out(work: Coroutine[Any, Any, None], children: Children, *, opens_dashboard: bool) -> None:
-    """Wait for the work's end, or for the dashboard's when there is one; raise `DemoFailed` when a process dies."""
+    """Wait for the dashboard to close, or without one for the work to end. Raises `DemoFailed` if a process dies."""
     working = asyncio.ensure_future(work)
     dashboard = children.open("dashboard", "watch") if opens_dashboard else None
     try:
@@ -141,7 +141,7 @@ async def _carry_out(work: Coroutine[Any, Any, None], children: Children, *, ope
                 raise DemoFailed(f"{ended.name} ended by itself:\n{ended.output()[-4000:]}")
             await asyncio.wait({working}, timeout=LOOK_SECONDS)
             if working.done() and dashboard is not None:
-                await asyncio.sleep(LOOK_SECONDS)  # `wait` no longer waits
+                await asyncio.sleep(LOOK_SECONDS)  # the work is done, so `wait` returns at once
         if working.done():
             await working
     finally:

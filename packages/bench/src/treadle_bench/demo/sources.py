@@ -5,7 +5,7 @@ import sysconfig
 from pathlib import Path
 
 INSTALLED = frozenset({"site-packages", "dist-packages", "__pycache__"})
-"""Directories of a standard library that hold other people's code, or none that can be read."""
+"""Directories of a standard library with other people's code, or without source code."""
 
 
 def standard_library() -> Path:

@@ -1,4 +1,4 @@
-"""What the demo's tasks came to, as numbers."""
+"""The results of the demo's tasks, as numbers."""
 
 import math
 from collections import Counter
@@ -16,7 +16,7 @@ SLOWEST = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """How many tasks ended how, how long they took, and what they found. Times are in seconds."""
+    """How many tasks ended in which way, how long they took, and what they found. Times are in seconds."""
 
     files: int
     completed: int
@@ -85,5 +85,5 @@ def _between(start: datetime, end: datetime) -> float:
 
 
 def _share(ordered: Sequence[float], share: float) -> float:
-    """Return the smallest value that `share` of them do not exceed; 0 when there are none."""
+    """Return the smallest value that `share` of them do not exceed; 0 if there are none."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0

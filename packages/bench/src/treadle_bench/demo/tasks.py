@@ -1,4 +1,4 @@
-"""The demo's tasks: `examine` takes one Python file apart, `sum_up` adds what the others found."""
+"""The demo's tasks: `examine` analyses one Python file, `sum_up` adds up what the others found."""
 
 import ast
 import hashlib
@@ -25,7 +25,7 @@ _NO_CODE = frozenset(
 
 
 class Counts(BaseModel):
-    """How much of everything there is in one or more files."""
+    """Counts of what is in one or more files."""
 
     files: int = 0
     size: int = 0
@@ -41,15 +41,15 @@ class Counts(BaseModel):
 
 
 class Examined(Counts):
-    """What there is in one file, and its digest."""
+    """What is in one file, and its digest."""
 
     sha256: str
 
 
-# What does not parse now will not parse in five seconds: it fails at once, with its traceback.
+# A file that doesn't parse now won't parse in five seconds either: fail at once, with the traceback.
 @task(max_retries=0, timeout=120)
 def examine(path: str, root: str) -> Examined:
-    """Read, tokenize and parse a Python file; raises what Python says of one that is none."""
+    """Read, tokenize and parse a Python file. Raises Python's own error for an invalid one."""
     source = Path(root, path).read_bytes()
     tree = ast.parse(source, filename=path)
     kinds = [type(node) for node in ast.walk(tree)]
@@ -67,10 +67,10 @@ def examine(path: str, root: str) -> Examined:
 
 @task(max_retries=0)
 def sum_up(packages: dict[str, Counts]) -> Counts:
-    """Add the counts of all packages."""
+    """Add up the counts of all packages."""
     return sum(packages.values(), start=Counts())
 
 
 def _lines_of_code(tokens: Iterable[tokenize.TokenInfo]) -> set[int]:
-    """Return the numbers of the lines with code on them; a string counts with all its lines."""
+    """Return the numbers of the lines with code; a string counts with all its lines."""
     return {line for token in tokens if token.type not in _NO_CODE for line in range(token.start[0], token.end[0] + 1)}

@@ -13,7 +13,7 @@ from treadle_bench.demo.tasks import Counts, examine, sum_up
 
 
 class Work:
-    """Submits the tasks and keeps how they ended."""
+    """Submits the tasks and keeps their results."""
 
     def __init__(self, root: Path, files: list[str], progress: Progress) -> None:
         self._root = root
@@ -23,7 +23,7 @@ class Work:
         self._last: TaskItem | None = None
 
     async def run(self, client: Client) -> None:
-        """Submit everything, and return when the last task has ended; raises what `Client` raises."""
+        """Submit everything, and return when the last task has ended. Raises what `Client` raises."""
         bounds = [
             examine.bind(path=path, root=str(self._root), options=Options(tags={"package": _package(path)}))
             for path in self._files
@@ -36,7 +36,7 @@ class Work:
         self._last = await last.wait()
 
     def summary(self) -> Summary:
-        """Return how the tasks have ended so far."""
+        """Return the summary of the tasks that have ended so far."""
         return summarize(len(self._files), self._ended, self._last)
 
     async def _follow(self, handle: "TaskHandle[Counts]") -> None:

@@ -1,1 +1,1 @@
-"""What runs in processes of its own while something is measured: submitters, observers, workers, databases."""
+"""What runs in separate processes during a measurement: submitters, observers, workers, databases."""

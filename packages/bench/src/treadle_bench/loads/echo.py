@@ -1,4 +1,4 @@
-"""A socket that sends back what it gets, and who measures it: what no submit can be faster than."""
+"""A socket that echoes what it gets, and its client: no submit can be faster than that."""
 
 import os
 import time
@@ -11,7 +11,7 @@ from treadle_bench.loads.process import say, stopped
 
 
 async def serve() -> dict[str, bool]:
-    """Send back what comes, until stopped."""
+    """Echo messages until stopped."""
 
     async def echo(socket: ServerConnection) -> None:
         async for message in socket:
@@ -24,7 +24,7 @@ async def serve() -> dict[str, bool]:
 
 
 async def ask(port: int, count: int) -> list[float]:
-    """Send so many small messages, each after the last one's echo; return the ms that each took."""
+    """Send this many small messages, each after the previous echo; return the ms that each took."""
     message, times = os.urandom(64).hex(), []
     async with connect(f"ws://127.0.0.1:{port}", compression=None) as socket:
         for _ in range(count):

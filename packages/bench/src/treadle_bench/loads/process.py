@@ -1,7 +1,7 @@
-"""A load in a process of its own: `python -m treadle_bench.loads.process FD NAME ARGUMENTS`.
+"""Runs a load in a process of its own: `python -m treadle_bench.loads.process FD NAME ARGUMENTS`.
 
-ARGUMENTS are JSON. A load prints one line of JSON when it is done; one that stays until it is stopped prints another
-one before, when it is ready.
+ARGUMENTS are JSON. A load prints a line of JSON when it is done; one that runs until it is stopped prints another one
+before, when it is ready.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ LOADS = {
     "submit-http": "treadle_bench.loads.http:submit",
     "workers": "treadle_bench.loads.workers:serve",
 }
-"""Where each load's coroutine function stands."""
+"""The location of each load's coroutine function."""
 
 
 def main() -> None:
-    """Run the load; end with whoever started it."""
+    """Run the load; end with the process that started it."""
     pipe, name, arguments = sys.argv[1:]
     die_with_parent(int(pipe))
     module, _, function = LOADS[name].partition(":")
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def say(value: Any) -> None:
-    """Print a line for whoever started this process."""
+    """Print a line for the process that started this one."""
     print(json.dumps(value), flush=True)  # noqa: T201 - how loads answer
 
 

@@ -1,4 +1,4 @@
-"""How loads are started, waited for, and heard."""
+"""Starts loads, waits for them, and reads their answers."""
 
 import json
 import time
@@ -14,19 +14,19 @@ START_SECONDS = 60.0
 """How long a process may take to be ready."""
 
 LOOK_SECONDS = 0.005
-"""How often something that is about to happen is looked for."""
+"""How often to check for something that is about to happen."""
 
 MEASURE_SECONDS = 3600.0
-"""How long one load may take before it is given up."""
+"""How long a load may take before it is given up."""
 
 
 def start(children: Children, load: str, arguments: dict[str, Any], *, name: str | None = None) -> Child:
-    """Start a load in a process of its own; `name` is that of its log, when several of its kind have one."""
+    """Start a load in a process of its own; `name` is for its log, if there are several of its kind."""
     return children.start(name or load, load, json.dumps(arguments), module=MODULE)
 
 
 def until(happened: Callable[[], bool], child: Child, complaint: str) -> None:
-    """Wait until something happened. Raises `BenchFailed` when the process ends before, or takes too long."""
+    """Wait until something has happened. Raises `BenchFailed` if the process ends before that or takes too long."""
     limit = time.monotonic() + START_SECONDS
     while not happened():
         if not child.is_running:
@@ -37,12 +37,12 @@ def until(happened: Callable[[], bool], child: Child, complaint: str) -> None:
 
 
 def ready(child: Child, key: str, complaint: str) -> Any:
-    """Wait until a load that stays says that it is ready, and return what it then says under `key`.
+    """Wait until a running load reports that it is ready, and return what it reports under `key`.
 
-    Raises `BenchFailed` as `until`.
+    Raises `BenchFailed` as `until` does.
     """
     begin = f'{{"{key}": '
-    # Of a line that is still being written there is no value.
+    # Only a complete line has a value.
     until(lambda: "}\n" in child.output().partition(begin)[2], child, complaint)
     return next(json.loads(line)[key] for line in child.output().splitlines() if line.startswith(begin))
 
@@ -58,7 +58,7 @@ def finish(child: Child, load: str) -> Any:
 
 
 def answer_of(child: Child, load: str) -> Any:
-    """Return what a load that has ended answered. Raises `BenchFailed` when it failed."""
+    """Return the answer of a load that has ended. Raises `BenchFailed` if it failed."""
     lines = child.output().splitlines()
     if child.process.returncode != 0 or not lines:
         raise BenchFailed(f"{load} ended with {child.process.returncode}:\n{child.output()[-1000:]}")

@@ -1,4 +1,4 @@
-"""Submitters over the socket, each in a process of its own, as a user of the SDK writes them."""
+"""Submitters over the socket, each in a process of its own, written as a user of the SDK would."""
 
 import asyncio
 import random
@@ -13,7 +13,7 @@ from treadle_bench.figures import BenchFailed
 from treadle_bench.loads.tasks import carry, make_job, stamp
 
 WARM_UP = 20
-"""Tasks that go before a latency is measured: the worker may still be starting."""
+"""The number of tasks before latencies are measured, since the worker may still be starting."""
 
 RESULT_SECONDS = 60.0
 """How long a result may take."""
@@ -22,10 +22,10 @@ RESULT_SECONDS = 60.0
 async def submit(
     url: str, token: str, *, count: int, how: str, first_job: int = 0, jobs: int = 1, size: int = 0
 ) -> dict[str, float]:
-    """Submit no-ops to `jobs` queues in turn, and return the seconds that it took until the last was acknowledged.
+    """Submit no-ops to `jobs` queues in turn; return the seconds until the last one was acknowledged.
 
-    `how` is `one` (each after the other), `many` (100 coroutines) or `bulk` (1,000 in a request, less when they are
-    large). With `size` they carry a payload of about so many bytes.
+    `how` is `one` (one after the other), `many` (100 coroutines) or `bulk` (1,000 per request, fewer if they are
+    large). With `size`, they carry a payload of about that many bytes.
     """
     bounds = _bounds(count, first_job, jobs, size)
     async with Client(url, token) as client:
@@ -44,7 +44,7 @@ async def submit(
 
 
 async def pace(url: str, token: str, *, rate: int, seconds: float) -> dict[str, int]:
-    """Submit no-ops at a steady rate, a tenth of it each tenth of a second; return how many were submitted."""
+    """Submit no-ops at a steady rate, in steps of a tenth of a second; return how many were submitted."""
     submitted = 0
     async with Client(url, token) as client:
         kind = make_job(0)
@@ -60,11 +60,11 @@ async def pace(url: str, token: str, *, rate: int, seconds: float) -> dict[str, 
 async def latency(
     url: str, token: str, *, count: int = 1_000_000, size: int = 0, seconds: float = float("inf")
 ) -> dict[str, list[float]]:
-    """Submit tasks one at a time with random gaps; return the ms to their first lines and to their results' arrival.
+    """Submit tasks one at a time with random gaps; return the ms to the start of their code and to their results.
 
-    It ends after `count` of them, or `seconds`, but not before one.
+    Ends after `count` tasks or `seconds`, but not without at least one.
 
-    Raises `BenchFailed` when a result is not what the task returned.
+    Raises `BenchFailed` if a result is not what the task returned.
     """
     task, more = (carry, {"data": "x" * size}) if size else (stamp, {})
     starts: list[float] = []
@@ -80,7 +80,7 @@ async def latency(
             started = await handle.result(RESULT_SECONDS)
             after = time.monotonic_ns()
             if not before <= started <= after:
-                raise BenchFailed(f"a task says that it began at {started}, outside of {before} to {after}")
+                raise BenchFailed(f"a task reports that it started at {started}, outside of {before} to {after}")
             starts.append((started - before) / 1e6)
             results.append((after - before) / 1e6)
             await asyncio.sleep(random.uniform(0.005, 0.03))

@@ -1,7 +1,7 @@
-"""The tasks that the benchmark's workers run: they do nothing, and tell when they began.
+"""The tasks that the benchmark's workers run: they do nothing but record when they start.
 
-`TREADLE_BENCH_DIR` is the directory where a worker notes its first start, `TREADLE_BENCH_JOBS` says how many queues
-of no-ops it serves.
+`TREADLE_BENCH_DIR` is the directory where a worker records its first start, and `TREADLE_BENCH_JOBS` the number of
+no-op queues that it serves.
 """
 
 import os
@@ -18,11 +18,11 @@ JOBS = "TREADLE_BENCH_JOBS"
 
 @cache
 def note_start() -> None:
-    """Write down when this process ran its first task, in ns of the monotonic clock that all processes share."""
+    """Record when this process ran its first task, in ns of the monotonic clock that all processes share."""
     now = time.monotonic_ns()
     if directory := os.environ.get(DIRECTORY):
         path = Path(directory, f"first-{os.getpid()}")
-        # Renamed into its place: whoever looks for it finds it whole.
+        # Renamed into place, so that a reader never finds it incomplete.
         path.with_suffix(".new").write_text(str(now))
         path.with_suffix(".new").rename(path)
 
@@ -51,5 +51,5 @@ async def carry(n: int, data: str) -> int:
     return now
 
 
-# The command collects what stands at the top level of a module.
+# The worker command collects the tasks at the top level of a module.
 globals().update({f"noop_{number}": make_job(number) for number in range(int(os.environ.get(JOBS, "1")))})

@@ -8,7 +8,7 @@ from treadle_bench.loads.tasks import make_job, stamp
 
 
 async def serve(url: str, token: str, *, workers: int, concurrency: int) -> dict[str, int]:
-    """Run so many workers, each with a socket of its own, until stopped."""
+    """Run this many workers, each with a socket of its own, until stopped."""
     started = [
         Worker([make_job(0), stamp], concurrency=concurrency, url=url, token=token, name=f"worker-{i}", drain_grace=2)
         for i in range(workers)

@@ -1,4 +1,4 @@
-"""The store that a URL names, as obstore knows it: a directory, S3, Google Cloud Storage, Azure, or memory."""
+"""Open the object store that a URL names: a directory, S3, Google Cloud Storage, Azure, or memory."""
 
 import os
 from datetime import timedelta
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 PATIENCE: "RetryConfig" = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
-"""A store that does not answer is told to the client while it still waits."""
+"""Short enough that the client is told of a store that does not answer while it still waits."""
 
 TIMEOUTS: "ClientConfig" = {"connect_timeout": "5s", "read_timeout": "60s", "timeout": "1h"}
-"""A large object may take long; what stands still may not."""
+"""A large object may take long, a stalled transfer may not."""
 
 ALLOW_HTTP = "AWS_ALLOW_HTTP"
-"""Allows an endpoint without TLS. The store heeds it by itself only where it is given no options of its client."""
+"""Allows an endpoint without TLS. The store itself reads this variable only when it is given no client options."""
 
 
 def open_store(url: str, directory: Path | None) -> "ObjectStore":
-    """Return the store in `directory`, or where there is none at the URL.
+    """Return the store in `directory`, or at the URL if `directory` is None.
 
-    Credentials of clouds come from their own environment variables, such as AWS_ACCESS_KEY_ID. Raises
-    `SettingUnusable` for a URL that names no store.
+    Clouds' credentials come from their own environment variables, such as AWS_ACCESS_KEY_ID. Raises `SettingUnusable`
+    for a URL that can't be used.
     """
     if directory is not None:
-        # Made here, and not by the store: what tasks upload is nobody else's to read.
+        # Created here and not by the store, so that other users can't read what tasks upload.
         make_directory(directory, name="the directory of artifacts", setting="TREADLE_ARTIFACTS")
         return LocalStore(prefix=directory)
     if urlsplit(url).scheme == "memory":

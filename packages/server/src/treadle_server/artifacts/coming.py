@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from treadle_server.errors import StoreUnavailable, ValidationFailed
 
 SILENCE = 60.0
-"""Seconds within which something more must come: an upload that stands still keeps room from others."""
+"""Seconds within which the next piece must come, because a stalled upload takes room from others."""
 
 
 class ComingPieces:
-    """What comes of one upload."""
+    """The incoming pieces of one upload."""
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         self._pieces = pieces
@@ -20,20 +20,20 @@ class ComingPieces:
     async def next(self) -> bytes | None:
         """Return the next piece, or None after the last one.
 
-        Raises what the pieces raise, `ValidationFailed` when none comes, and `StoreUnavailable` when it was stopped.
+        Raises what the pieces raise, `ValidationFailed` when none comes in time, and `StoreUnavailable` after `stop`.
         """
         try:
             async with asyncio.timeout(0 if self._is_stopped else SILENCE) as self._limit:
                 return await anext(self._pieces, None)
         except TimeoutError:
             if self._is_stopped:
-                raise StoreUnavailable("the server is going away: put it again") from None
-            raise ValidationFailed(f"nothing more came for {SILENCE:.0f} s: put it again") from None
+                raise StoreUnavailable("the server is shutting down: upload it again") from None
+            raise ValidationFailed(f"nothing was received for {SILENCE:.0f} s: upload it again") from None
         finally:
             self._limit = None
 
     def stop(self) -> None:
-        """End the upload: the next piece, or the one that is waited for, is an error."""
+        """End the upload: the present or next call of `next` raises an error."""
         self._is_stopped = True
         if self._limit is not None:
             self._limit.reschedule(asyncio.get_running_loop().time())

@@ -1,8 +1,8 @@
 """The object store: objects are written, read and removed as streams of bounded size, on every kind of store.
 
-The store's own threads never call into Python: obstore's asynchronous functions let them, and one that does so while
-the interpreter ends aborts the process (8 of 12 times after a listing). So everything is called in threads of ours,
-and of these alone: a silent store keeps each busy for a minute, and others need the loop's few threads.
+The store's own threads must never call into Python: with obstore's asynchronous functions they do, and when one does so
+while the interpreter exits, the process aborts (8 of 12 times after a listing). So everything is called in our own
+threads, and not in the loop's few ones, which others need: a silent store keeps each busy for a minute.
 """
 
 import asyncio
@@ -35,73 +35,74 @@ CHUNK = 1024 * 1024
 """Bytes that are read at once."""
 
 PART = 5 * 1024 * 1024
-"""Bytes of a part of an upload to a cloud: the smallest that they take. Two are on their way at once."""
+"""Bytes of a part of an upload to a cloud, the smallest size that clouds accept. Two are sent at once."""
 
 MOST_HELD = 1024 * 1024 * 1024
-"""Bytes that uploads hold at worst, each four parts: 256 at once, or 51 to a cloud. Further ones wait."""
+"""Most bytes that uploads hold in memory. Each holds up to four parts: so 256 run at once, or 51 to a cloud; further
+ones wait."""
 
 MOST_WRITES = 32
-"""Threads that write. An upload has one while there is something to write, and none while its client is silent."""
+"""Threads that write. An upload uses one while there is something to write, and none while its client is silent."""
 
 MOST_READS = 32
-"""Threads that do all else."""
+"""Threads for everything else."""
 
 RETRY_AFTER = 5.0
 
 LONGEST_FAILING = 10.0
-"""Seconds of failures after which no more objects are removed: a store that is away keeps each waiting."""
+"""Seconds of failures after which a removal of several objects stops: an unreachable store delays each."""
 
 _UNFINISHED = re.compile(r".*#\d+")
-"""The name of a file that the store is still writing; it gets its own when it is whole."""
+"""The name of a file that the store is still writing; it is renamed when it is complete."""
 
 _OF_ONE = re.compile(r"(?<=/)[^/\s]*-[0-9a-f]{12,16}(#\d+)?(?![0-9a-z])|(?<=\bin )[\d.]+\w*s\b")
-"""What a failure tells of one object alone: its name, and for how long it was tried."""
+"""The parts of a failure's text that are specific to one object: its name, and for how long it was tried."""
 
 _SAID = re.compile(r"<Code>([^<]*)</Code>\s*<Message>([^<\n]*)")
-"""What a cloud says of a refusal, in XML: its code, and a sentence. What comes after that names the one request."""
+"""The code and message in a cloud's XML error. What follows them is specific to the request."""
 
 _DENIED = "<Code>AccessDenied</Code>"
-"""A cloud's word for what a key is not allowed; one that is wrong has another."""
+"""A cloud's error for an action that the key does not permit; an invalid key has another one."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What was found at a location."""
+    """An object's properties, from reading it."""
 
     size: int
     sha256: bytes
     content_type: str | None
-    """None where the store keeps none."""
+    """None if the store has none."""
 
 
 class Objects:
-    """Keeps objects under the prefix of one database, so that several may share a bucket."""
+    """Stores objects under a prefix for the database, so that several databases may share a bucket."""
 
     def __init__(self, url: str, directory: Path | None) -> None:
         self._store = open_store(url, directory)
         self.presigns = isinstance(self._store, S3Store)
-        """Whether clients put and get objects at the store itself, by signed URLs."""
+        """Whether clients put and get objects directly at the store, by signed URLs."""
         self._part = CHUNK if isinstance(self._store, LocalStore | MemoryStore) else PART
         self.site = ""
-        """The prefix under which this database's objects stand."""
+        """The prefix of this database's objects."""
         self._room = asyncio.Semaphore(MOST_HELD // (4 * self._part))
         self._coming: dict[ComingPieces, asyncio.Future[None]] = {}
-        """The uploads that are under way, with what is done when they are over."""
+        """The uploads in progress, each with a future that is done when it is over."""
         self._writers = ThreadPoolExecutor(MOST_WRITES, thread_name_prefix="treadle-artifacts")
         self._readers = ThreadPoolExecutor(MOST_READS, thread_name_prefix="treadle-artifacts-read")
 
     def staging(self, artifact_id: str) -> str:
-        """Return where clients put an upload to the store itself; nothing is served from there."""
+        """Return the location for a client's direct upload to the store; nothing is served from there."""
         return f"{self.site}/staging/{artifact_id}"
 
     def fresh(self, artifact_id: str) -> str:
-        """Return a location that no other upload has, and no client has a URL for."""
+        """Return a unique location that no client has a URL for."""
         return f"{self.site}/{artifact_id}-{token_hex(8)}"
 
     async def close(self) -> None:
-        """End the uploads that are under way, and their threads."""
+        """End the uploads in progress, and the threads."""
         for coming in self._coming:
             coming.stop()
         if self._coming:
@@ -121,37 +122,37 @@ class Objects:
             del self._coming[coming]
             over.set_result(None)
         if isinstance(self._store, LocalStore) and self._store.prefix is not None:
-            with _failures_explained():  # a disk may find only now that it has no room, or is broken
+            with _failures_explained():  # a full or broken disk may show only now
                 await self._asked(_sync, self._store.prefix / location)
 
     async def _write(self, location: str, coming: ComingPieces) -> None:
-        # What is smaller than a part is put as one, when the file is closed.
+        # An upload smaller than a part is sent in one request, when the file is closed.
         file = open_writer(self._store, location, buffer_size=self._part, max_concurrency=2)
         try:
             while (piece := await coming.next()) is not None:
                 await self._in_thread(file.write, piece)
             await self._in_thread(file.close)
         except BaseException as error:
-            with suppress(BaseError, OSError):  # the store that fails to forget it: a directory is swept
+            with suppress(BaseError, OSError):  # if the store can't discard it, the sweeper removes it from a directory
                 await self._in_thread(file.__exit__, type(error), error, error.__traceback__)
             raise
 
     async def _in_thread(self, call: Callable[..., T], *given: object) -> T:
-        """Call it in a thread of the writers, and see it end whatever comes: a file bears one call at a time."""
+        """Call a function in a writer thread and await its end, even if cancelled: a file allows one call at a time."""
         working = asyncio.get_running_loop().run_in_executor(self._writers, call, *given)
         try:
             return await asyncio.shield(working)
         except asyncio.CancelledError:
             await asyncio.wait([working])
-            working.exception()  # Read once: who is cancelled is told no failure, and nobody is to be warned of it.
+            working.exception()  # retrieved, so that asyncio does not warn of a failure after the cancellation
             raise
 
     async def _asked(self, call: Callable[..., T], *given: object) -> T:
-        """Call it in a thread of the readers, and return what it gives."""
+        """Call a function in a reader thread, and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, call, *given)
 
     async def _each(self, found: Iterator[T]) -> AsyncIterator[T]:
-        """Yield each, taken in such a thread. Raises `StoreUnavailable`."""
+        """Yield the iterator's items, each fetched in a reader thread. Raises `StoreUnavailable`."""
         while True:
             with _failures_explained():
                 item = await self._asked(next, found, None)
@@ -162,14 +163,14 @@ class Objects:
     async def get(self, location: str, *, start: int = 0, end: int) -> AsyncIterator[bytes]:
         """Return the bytes from `start` to before `end`, piece by piece.
 
-        Raises `FileNotFoundError` when there is no object, or none so long, and `StoreUnavailable`, also in the midst.
+        Raises `FileNotFoundError` when there is no object, or a shorter one, and `StoreUnavailable`, possibly midway.
         """
         if start >= end:
             return self._each(iter(()))
         with _failures_explained():
             found = await self._asked(partial(self._store.get, location, options={"range": (start, end)}))
             if found.meta["size"] < end:
-                raise FileNotFoundError(f"{location} has {found.meta['size']} bytes, and once had {end}")
+                raise FileNotFoundError(f"{location} has {found.meta['size']} bytes, but once had {end}")
         return self._each(found.stream(min_chunk_size=CHUNK))
 
     async def copy(self, source: str, target: str) -> None:
@@ -178,7 +179,7 @@ class Objects:
             await self._asked(self._store.copy, source, target)
 
     async def read(self, location: str) -> Stored:
-        """Read an object through, and return what it is. Raises `FileNotFoundError` and `StoreUnavailable`."""
+        """Read a whole object, and return its properties. Raises `FileNotFoundError` and `StoreUnavailable`."""
         with _failures_explained():
             return await self._asked(self._read, location)
 
@@ -196,9 +197,9 @@ class Objects:
             return (await self._asked(self._store.head, location))["size"]
 
     async def remove(self, locations: Collection[str]) -> int:
-        """Remove objects that no row knows, and return how many; those that are gone already are none's concern.
+        """Remove objects without a row, and return how many were removed; those that don't exist are ignored.
 
-        One that can't be removed, which is logged, keeps none of the others: the sweeper finds it by its age.
+        A failure to remove one is logged, and does not keep the others: the sweeper will find it by its age.
         """
         removed, failing = 0, 0.0
         for location in locations:
@@ -217,10 +218,10 @@ class Objects:
         return removed
 
     async def older_than(self, instant: datetime) -> AsyncIterator[list[str]]:
-        """Yield the locations of this database's objects that were written before then, those of a page at a time.
+        """Yield the locations of this database's objects that were written before `instant`, a page at a time.
 
-        None where the server's key may not list the bucket: to put, give and remove objects it need not. Raises
-        `StoreUnavailable`.
+        Yields nothing when the server's key does not permit listing the bucket, which putting, getting and removing
+        objects does not need. Raises `StoreUnavailable`.
         """
         try:
             async for found in self._each(self._store.list(self.site, chunk_size=500)):
@@ -234,9 +235,9 @@ class Objects:
             )
 
     async def remove_unfinished(self, instant: datetime) -> int:
-        """Remove what uploads left that a killed server was at, last written before then; return how many they were.
+        """Remove unfinished uploads of a killed server, last written before `instant`; return how many they were.
 
-        A directory alone has them, and the store lists none of them. Raises `StoreUnavailable`.
+        Only a directory has them, and the store does not list them. Raises `StoreUnavailable`.
         """
         if not isinstance(self._store, LocalStore) or self._store.prefix is None:
             return 0
@@ -244,7 +245,7 @@ class Objects:
             return await self._asked(_remove_unfinished, self._store.prefix / self.site, instant)
 
     async def url(self, method: Literal["PUT", "GET", "HEAD"], location: str, seconds: float) -> str:
-        """Return a URL at which the store itself takes or gives the object for so long. Raises `StoreUnavailable`."""
+        """Return a URL for direct access to the object at the store, valid for `seconds`. Raises `StoreUnavailable`."""
         assert isinstance(self._store, S3Store)
         with _failures_explained():
             # In a thread of the writers, which are idle with such a store; signing needs no answer from the store.

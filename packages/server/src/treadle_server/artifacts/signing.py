@@ -13,11 +13,11 @@ from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import meta
 
 KEY = "artifacts_key"
-"""Where the key stands in the table `meta`: all servers of a database share it."""
+"""The key's row in the table `meta`, which all servers of a database share."""
 
 
 async def key_of(store: SqlStore) -> bytes:
-    """Return the database's key, made when there is none. Raises `StoreUnavailable`."""
+    """Return the database's key, creating it if there is none. Raises `StoreUnavailable`."""
     async with store.write() as tx:
         made = text("INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT DO NOTHING")
         await tx.connection.execute(made, {"key": KEY, "value": token_hex(32)})
@@ -31,7 +31,7 @@ class Signer:
     def __init__(self, key: bytes) -> None:
         self._key = key
         self.site = hmac.digest(key, b"site", sha256).hex()[:16]
-        """A name for the database that tells nothing of the key."""
+        """A name for the database that reveals nothing about the key."""
 
     def sign(self, method: str, artifact: Artifact, expires: int) -> str:
         """Return the signature of a method and an artifact's bytes, valid until `expires`, in seconds since 1970."""

@@ -9,7 +9,7 @@ from treadle_server.errors import ArtifactConflict, ValidationFailed
 
 
 class Upload:
-    """One upload; it holds no more than a chunk of it."""
+    """One upload, of which no more than a chunk is held in memory."""
 
     def __init__(self, artifact: Artifact, stream: AsyncIterator[bytes]) -> None:
         self._artifact = artifact
@@ -50,7 +50,7 @@ def check_digest(artifact: Artifact, found: bytes) -> None:
     if artifact.sha256 is None or artifact.sha256 == found:
         return
     if artifact.is_stored:
-        raise ArtifactConflict(f"artifact {artifact.name!r} is stored already, with other content")
+        raise ArtifactConflict(f"artifact {artifact.name!r} is already stored with different content")
     raise ValidationFailed(
-        f"the bytes have the sha256 {found.hex()}, not the announced {artifact.sha256.hex()}: put them again"
+        f"the bytes have the sha256 {found.hex()} instead of the announced {artifact.sha256.hex()}: upload them again"
     )

@@ -37,7 +37,7 @@ def of_sqlite(url: URL, data_dir: Path) -> Seen:
         told = f"{path} is a link to {path.readlink()}, which can't be found"
         return [Finding("database", "fail", told, "check that its disk is mounted, or remove the link")]
     if not path.exists():
-        return [Finding("database", "ok", f"there is no {path} yet: no server has started here")]
+        return [Finding("database", "ok", f"{path} does not exist yet: no server has started here")]
     seen: list[Finding | Check] = []
     if not path.absolute().is_relative_to(data_dir.absolute()):
         seen.append(Check("disk", partial(disk.look, "the database", path.parent)))

@@ -24,7 +24,9 @@ def look(settings: Settings) -> Seen:
     """Look at everything in the data directory, and at a database's file that lies elsewhere."""
     directory = settings.data_dir
     if not directory.is_dir():
-        return [Finding("files", "ok", f"there is no data directory {directory} yet: no server has started here")]
+        return [
+            Finding("files", "ok", f"the data directory {directory} does not exist yet: no server has started here")
+        ]
     owner = _owner(directory)
     looked = [*_under(directory), *_of_database(settings)]
     wrong = [(path, what) for path in looked if (what := _wrong_with(path, owner))]

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, text
 
 from treadle.wire.findings import Finding
 from treadle_server.checkup import disk
-from treadle_server.store.migrations import ENCODING, OWN_DATABASE, said_of_schemas
+from treadle_server.store.migrations import ENCODING, OWN_DATABASE, warning_on_schemas
 from treadle_server.store.tables import metadata
 
 OLDEST = 150_000
@@ -48,7 +48,7 @@ def look(connection: Connection) -> list[Finding]:
     if closed is not None:
         found.append(Finding("database", "fail", f"the role {role} {closed}: no server can work",
                              "make it the owner of the database or its schema, and of Treadle's tables"))  # fmt: skip
-    if (said := said_of_schemas(connection)) is not None:
+    if (said := warning_on_schemas(connection)) is not None:
         found.append(Finding("database", "fail", said, OWN_DATABASE))
     used, most = connection.execute(_CONNECTIONS).one()
     if used >= NEARLY_ALL * most:

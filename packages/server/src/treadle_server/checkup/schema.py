@@ -4,7 +4,7 @@ from sqlalchemy import Connection, text
 
 from treadle.wire.findings import Finding
 from treadle_server.checkup import sequences
-from treadle_server.store.migrations import HEAD, LOCK, REVISIONS, refusal, revisions, said_of_lacking
+from treadle_server.store.migrations import HEAD, LOCK, REVISIONS, explain_lacking, refusal, revisions
 
 
 def look(connection: Connection) -> list[Finding]:
@@ -21,7 +21,7 @@ def look(connection: Connection) -> list[Finding]:
         behind = len(REVISIONS) - 1 - REVISIONS.index(revision)
         return [Finding("migrations", "warn", f"the database is at {revision}, {behind} behind this version's {HEAD}",
                         "start a server of this version, or treadle migrate: docs/growing.md#upgrading")]  # fmt: skip
-    if (said := said_of_lacking(connection, HEAD)) is not None:
+    if (said := explain_lacking(connection, HEAD)) is not None:
         return [Finding("migrations", "fail", said)]
     if broken := _broken_indexes(connection):
         return [Finding("migrations", "fail", f"invalid indexes, never finished: {', '.join(broken)}",

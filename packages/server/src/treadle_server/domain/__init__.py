@@ -1,1 +1,1 @@
-"""The rules of a task's life, pure: no I/O, no clock and no randomness but what is passed in."""
+"""The rules of a task's life. They are pure: without I/O, and with clock and randomness only as arguments."""

@@ -1,6 +1,7 @@
-"""How much work a JSON Schema makes of a payload, at worst: a static look, before anything is checked with it.
+"""A static estimate of how much work checking a payload against a JSON Schema takes at worst.
 
-The answer errs on one side: what is not understood is `TOO_COSTLY`, and is checked aside (checker_process.py).
+The estimate errs on the safe side: what it does not understand is `TOO_COSTLY`, and is checked in a process of its own
+(checker_process.py).
 """
 
 import re
@@ -10,23 +11,23 @@ from dataclasses import dataclass
 from typing import Any
 
 TOO_COSTLY = 1_000_000
-"""The cost of a schema whose check may have no end in sight: branch upon branch, or something unknown."""
+"""The cost of a schema whose check may take practically for ever: branch upon branch, or something unknown."""
 
 MOST_TEXT = 64 * 1024
-"""Characters of a schema that is looked at, and compiled, while others wait; some 20 ms at worst."""
+"""The longest schema, in characters, that is estimated and compiled in the event loop; some 20 ms at worst."""
 
 MOST_LEVELS = 64
-"""Levels of a payload (operations/values.py)."""
+"""The most levels that a payload may have (operations/values.py)."""
 
 MOST_STEPS = 20_000
-"""Steps of one look, some 10 ms."""
+"""The most steps of one estimate, some 10 ms."""
 
 MOST_STATES = 500_000
-"""What all patterns of a schema may take to compile, as `_states` guesses it: some 12 ms."""
+"""The most states, as estimated by `_states`, of all patterns of a schema together: some 12 ms to compile."""
 
 _PATTERN = 50
 _LOOKAROUND = 1_000
-"""What a byte of payload costs that is matched with a pattern, beside one that is only looked at (measured)."""
+"""The cost of a byte of payload that is matched with a pattern, relative to one that is only read (measured)."""
 
 _IN_PLACE = frozenset({"not", "if", "then", "else"})
 _IN_PLACE_LISTS = frozenset({"allOf", "anyOf", "oneOf"})
@@ -41,21 +42,21 @@ _WIDE = re.compile(r"\\[pPwWdDsSbB]|\[\^|\.")
 
 
 class _Unknown(Exception):
-    """Something that this look does not understand, or that takes it too long."""
+    """The schema has something that the estimate does not understand, or that takes it too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckCost:
-    """What a byte of payload costs, in looks at it, each some 25 ns."""
+    """The cost of a byte of payload: how often it is read, at some 25 ns each."""
 
     check: int
-    """To say whether the payload is valid."""
+    """The cost of deciding whether the payload is valid."""
     visits: int
-    """How many parts of the schema look at one value: as many errors may be found at it."""
+    """How many parts of the schema apply to one value, and so how many errors may be found at it."""
 
     @property
     def is_cheap(self) -> bool:
-        """Return whether the schema may be compiled, and small payloads checked, while others wait."""
+        """Return whether the schema may be compiled, and small payloads checked, in the event loop."""
         return self.check < TOO_COSTLY
 
 
@@ -66,22 +67,22 @@ def check_cost(schema: Any, size: int) -> CheckCost:
     """Return the cost of a schema whose text has `size` characters."""
     if size > MOST_TEXT:
         return COSTLY
-    look = _Estimate(schema)
+    estimate = _Estimate(schema)
     try:
-        return CheckCost(look.most(schema, look.load), look.most(schema, lambda _: 1))
+        return CheckCost(estimate.most(schema, estimate.load), estimate.most(schema, lambda _: 1))
     except (_Unknown, RecursionError):
         return COSTLY
 
 
 @dataclass(slots=True)
 class _Reach:
-    """What of a schema applies to one value: its parts in place, and those for each part of the value."""
+    """The parts of a schema that apply to one value: those for the value itself, and those for each of its members."""
 
     parts: Counter[int]
     members: dict[str, Counter[int]]
-    """Parts of the schema by the name of the property that they are for; "" stands for all other names."""
+    """Parts of the schema by the name of the property that they apply to; "" means all other names."""
     others: list[Counter[int]]
-    """For items, and for the names of properties: a value has never both, and items no names."""
+    """Parts for items, and for property names: no value has both items and properties."""
 
 
 class _Estimate:
@@ -94,10 +95,10 @@ class _Estimate:
         self._patterns: set[str] = set()
 
     def most(self, schema: Any, load: Callable[[dict[str, Any]], int]) -> int:
-        """Return the most that any one value of a payload is loaded with.
+        """Return the greatest load that any one value of a payload can have.
 
-        Level by level: a value at most `n` levels above the deepest is loaded by what applies to it in place, and each
-        of its members by all that applies to that member at once.
+        It is computed level by level: a value at most `n` levels above the deepest has the load of the parts that apply
+        to it in place, and each of its members that of all parts that apply to the member at once.
         """
         root = self._number(schema)
         self._explore(root)
@@ -152,7 +153,7 @@ class _Estimate:
             group[self._number(schema)] += times
 
     def _in_place(self, number: int, times: int, parts: Counter[int], above: frozenset[int]) -> None:
-        """Count what applies to the same value. Raises `_Unknown` when that has no end."""
+        """Count the parts that apply to the same value. Raises `_Unknown` if they refer to each other in a circle."""
         if number in above:
             raise _Unknown
         self._step()
@@ -187,7 +188,7 @@ class _Estimate:
         return found
 
     def _number(self, schema: Any) -> int:
-        """Return the number of a schema, the same for the same place in the document."""
+        """Return the number of a schema, which is the same for the same place in the document."""
         if isinstance(schema, bool):
             schema = _ANY
         if not isinstance(schema, dict):
@@ -208,7 +209,7 @@ class _Estimate:
             raise _Unknown
 
     def load(self, schema: dict[str, Any]) -> int:
-        """Return what a byte costs at which this part alone looks."""
+        """Return what a byte costs to which this part alone applies."""
         load = 1
         patterns = [schema["pattern"]] if "pattern" in schema else []
         for pattern in (*patterns, *_dict(schema.get("patternProperties"))):
@@ -252,7 +253,7 @@ def _items(schema: dict[str, Any]) -> Iterator[Any]:
 
 
 def _states(pattern: str) -> int:
-    """Return about how many states a pattern has: counts within counts multiply, classes of Unicode are many."""
+    """Return about how many states a pattern has: nested counts multiply, and Unicode classes have many."""
     states = len(pattern) * (50 if _WIDE.search(pattern) else 1)
     for least, most in _COUNTED.findall(pattern):
         states *= max(int(most or least), 1)

@@ -10,29 +10,29 @@ from treadle.wire.ids import TaskId, is_uuid
 from treadle.wire.status import TERMINAL, Status
 from treadle_server.errors import DependencyCycle, ValidationFailed
 
-# `Task.telling`: the number of the last task that was told where this one is, while the service goes through those that
-# wait for it, or one of these. Where a task was made to run again it is negative, and -1 less than that number.
+# Values of `Task.telling`. While the service goes through the tasks that wait for this one, it is the number of the
+# last one that was notified, or -1 minus that number if this task is to run again. Otherwise it is one of these:
 
 UNTOLD = 0
-"""When it ends, all that wait for it are to be told."""
+"""When the task ends, all that wait for it are to be notified."""
 
 TAKE_BACK = -1
-"""It is to run again: those that still wait, for others, are to wait for it too."""
+"""The task is to run again: those that still wait for others are to wait for it again too."""
 
 TOLD = 2**62
-"""It has ended, and everyone was told."""
+"""The task has ended, and all that wait for it were notified."""
 
 
 def last_told(telling: int, status: Status) -> int:
-    """Return the number of the last task that was told where a task is which is in `status` now."""
+    """Return the number of the last waiting task that was notified that a task is in `status`."""
     if telling >= UNTOLD:
         return telling
-    # What ended before all had taken it back begins anew: it says the same of each, however often.
+    # The task ended before all were notified that it runs again: start over, since notifying is idempotent.
     return UNTOLD if status in TERMINAL else -1 - telling
 
 
 def told_up_to(last: int, status: Status, *, is_all: bool) -> int:
-    """Return the `telling` of a task in `status` when the others were told up to the number `last`, or all of them."""
+    """Return the `telling` of a task in `status` whose waiters were notified up to the number `last`, or all were."""
     if status in TERMINAL:
         return TOLD if is_all else last
     return UNTOLD if is_all else -1 - last
@@ -44,7 +44,7 @@ class Verdict(Enum):
     MET = "met"
     UNMET = "unmet"
     FAILED = "failed"
-    """It will never be met, unless the dependency is made to run again: the task is cancelled."""
+    """It can't be met unless the dependency runs again: the waiting task is cancelled."""
 
 
 def verdict(policy: str | None, status: Status) -> Verdict:
@@ -57,19 +57,19 @@ def verdict(policy: str | None, status: Status) -> Verdict:
 
 
 ResultPlace = tuple[str, int | None]
-"""Under which name a dependency's result comes, and at which place of its list; None: by itself."""
+"""The name under which a dependency's result is passed, and its index in the list there; None: not in a list."""
 
 
 @dataclass(slots=True)
 class Need:
-    """One task that another waits for: a place in the same request, or an id."""
+    """One task that another waits for: the index of one in the same request, or an id."""
 
     of: int | TaskId
     places: list[ResultPlace] = field(default_factory=list)
 
 
 class ItemDependencies(NamedTuple):
-    """What an item of a request says of its dependencies."""
+    """The part of a request's item that is about its dependencies."""
 
     id: str | None
     ref: str | None
@@ -77,9 +77,9 @@ class ItemDependencies(NamedTuple):
 
 
 def resolve(asked: Sequence[ItemDependencies]) -> tuple[list[list[Need]], list[int]]:
-    """Return what each item needs, and an order of the items in which each stands behind those that it needs.
+    """Return what each item needs, and an order of the items in which each follows those that it needs.
 
-    Raises `ValidationFailed` for a ref that stands twice or that nothing is called, and for more dependencies than one
+    Raises `ValidationFailed` for a ref that is given twice or that no item has, and for more dependencies than one
     request may have; and `DependencyCycle`.
     """
     _check_size(asked)
@@ -89,8 +89,8 @@ def resolve(asked: Sequence[ItemDependencies]) -> tuple[list[list[Need]], list[i
 
 
 def _check_size(asked: Sequence[ItemDependencies]) -> None:
-    """Refuse what would hold the writer for long: two layers of 1,000 tasks, each with each, took a minute."""
-    total = sum(1 if isinstance(said, str) else len(said) for item in asked for said in item.depends_on.values())
+    """Refuse what would hold up the writer for long: two fully connected layers of 1,000 tasks took a minute."""
+    total = sum(1 if isinstance(needs, str) else len(needs) for item in asked for needs in item.depends_on.values())
     if total > MOST_DEPENDENCIES:
         raise ValidationFailed(
             f"depends_on: the tasks of this request have {total:,} dependencies; one request may have at most"
@@ -100,7 +100,7 @@ def _check_size(asked: Sequence[ItemDependencies]) -> None:
 
 
 def _named(asked: Sequence[ItemDependencies]) -> dict[str, int]:
-    """Return the items by their ids and refs."""
+    """Return the indexes of the items by their ids and refs."""
     named = {item.id: i for i, item in enumerate(asked) if item.id is not None}
     refs: set[str] = set()
     for i, item in enumerate(asked):
@@ -128,11 +128,11 @@ def _needs(place: str, item: ItemDependencies, named: Mapping[str, int]) -> list
 
 
 def _words(depends_on: Mapping[str, str | Sequence[str]]) -> Iterator[tuple[str, str, int | None]]:
-    for name, said in depends_on.items():
-        if isinstance(said, str):
-            yield name, said, None
+    for name, needs in depends_on.items():
+        if isinstance(needs, str):
+            yield name, needs, None
         else:
-            for place, word in enumerate(said):
+            for place, word in enumerate(needs):
                 yield name, word, place
 
 
@@ -151,7 +151,7 @@ def _in_order(asked: Sequence[ItemDependencies], needs: Sequence[Sequence[Need]]
                 is_done[i] = True
                 order.append(i)
             elif of in on_path:
-                raise DependencyCycle(_circle(asked, list(on_path), of))
+                raise DependencyCycle(_circle_message(asked, list(on_path), of))
             else:
                 on_path[of] = None
                 waiting.append((of, iter(_within(needs[of]))))
@@ -163,11 +163,11 @@ def _within(needs: Sequence[Need]) -> list[int]:
 
 
 MOST_OF_CIRCLE = 20
-"""Tasks of a circle that are shown."""
+"""How many tasks of a circle are shown."""
 
 
-def _circle(asked: Sequence[ItemDependencies], path: list[int], again: int) -> str:
-    """Return what to say of a circle: each task waits for the one behind it."""
+def _circle_message(asked: Sequence[ItemDependencies], path: list[int], again: int) -> str:
+    """Return the message for a circle, in which each task waits for the next."""
     round_ = [*path[path.index(again) :], again]
     called = [asked[i].ref or asked[i].id or f"tasks.{i}" for i in round_]
     if len(called) > MOST_OF_CIRCLE:

@@ -1,4 +1,4 @@
-"""What an encrypted task may carry: sealed values, which the server can't read, and nothing else by mistake."""
+"""Checks that an encrypted task carries only sealed values, which the server can't read, and no plain ones."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,18 +11,18 @@ from treadle_server.errors import InvalidPayload, ValidationFailed
 _BEGINNING = f'{{"{MARK}"'
 
 _PLAIN = frozenset({"", UNOPENED, UNSEALED})
-"""What a text of an encrypted task may say for all to read."""
+"""The plain texts that an encrypted task may carry."""
 
-_HOW = "seal it with the task's codec (Client(codec=…), Worker(codec=…), or TREADLE_ENCRYPTION_KEYS)"
+_HOW = "encrypt it with the task's codec (Client(codec=…), Worker(codec=…), or TREADLE_ENCRYPTION_KEYS)"
 
 
 def is_sealed(text: str) -> bool:
-    """Return whether a payload, JSON text, is a sealed one; its task is encrypted then, whatever becomes of its job."""
+    """Return whether a payload (JSON text) is sealed; if so, its task stays encrypted, whatever becomes of its job."""
     return text.startswith(_BEGINNING)
 
 
 def check_payload(payload: Mapping[str, Any], job_name: str, *, encrypted: bool) -> None:
-    """Raise `InvalidPayload` for a plain payload where encrypted ones are wanted, and for a sealed one elsewhere."""
+    """Raise `InvalidPayload` for a plain payload if it must be encrypted, and for a sealed one otherwise."""
     if encrypted and seal_of(payload) is None:
         raise InvalidPayload(
             f"payload: tasks of {job_name} are encrypted and this payload is not, so it was refused: {_HOW}"
@@ -35,9 +35,9 @@ def check_payload(payload: Mapping[str, Any], job_name: str, *, encrypted: bool)
 
 
 def check_words(values: Mapping[str, str | None], texts: Mapping[str, str | None]) -> None:
-    """Check what is to be kept of an encrypted task, by its name: JSON texts, and plain ones.
+    """Check what an encrypted task is to keep: `values`, which are JSON text, and plain `texts`, each by its name.
 
-    Raises `ValidationFailed` for what is not sealed; nothing and null may be said.
+    Raises `ValidationFailed` for whatever is not sealed; None and null are allowed.
     """
     for name, text in values.items():
         if text not in {None, "null"} and seal_in(text) is None:
@@ -48,21 +48,21 @@ def check_words(values: Mapping[str, str | None], texts: Mapping[str, str | None
 
 
 def seal_in(text: str | None) -> str | None:
-    """Return the seal of a sealed JSON value, given as text; None when it is none."""
+    """Return the seal of a sealed JSON value, given as text, or None if it is not sealed."""
     return seal_of(orjson.loads(text)) if text is not None and is_sealed(text) else None
 
 
 def identity(text: str | None, number: int = 0) -> str | None:
-    """Return what stands for a JSON text or a plain text when two are compared: of a sealed one its digest.
+    """Return what to compare instead of a JSON or plain text: the digest of a sealed one, otherwise the text itself.
 
-    `number` says which of its digests; a seal with fewer gives its last one.
+    `number` selects among its digests; a seal with fewer gives its last one.
     """
     found = _digests(text)
     return found[min(number, len(found) - 1)] if found else text
 
 
 def digests_in(text: str | None) -> int:
-    """Return how many digests a sealed text has; 1 of any other."""
+    """Return how many digests a sealed text has; 1 for any other text."""
     return len(_digests(text)) or 1
 
 

@@ -1,11 +1,11 @@
-"""A flow: tasks that were put in as one."""
+"""A flow: tasks that were submitted as one."""
 
 from datetime import datetime
 from typing import NamedTuple
 
 
 class Flow(NamedTuple):
-    """A flow, which stands in the room that its tasks were submitted from."""
+    """A flow, in the room that its tasks were submitted from."""
 
     id: str
     name: str | None
@@ -15,7 +15,7 @@ class Flow(NamedTuple):
 
 
 class FlowWanted(NamedTuple):
-    """The flow that a submit names or makes."""
+    """The flow that a submit names or creates."""
 
     id: str
     name: str | None = None

@@ -1,4 +1,4 @@
-"""Instants as the server keeps them: in UTC, and within the years that every database can hold."""
+"""Instants as the server keeps them: in UTC, and within the years that both databases can hold."""
 
 from datetime import UTC, datetime
 

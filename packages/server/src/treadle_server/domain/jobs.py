@@ -1,4 +1,4 @@
-"""Jobs, the lanes of their queues, and workers, as the rules see them."""
+"""Jobs, the lanes of their queues, and workers."""
 
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -9,10 +9,10 @@ from treadle.wire.names import INTERNAL, JobName
 from treadle.wire.status import WorkerState
 
 OnRestart = Literal["keep", "requeue", "backoff"]
-"""What becomes of a run of an internal executor that was lost with its process."""
+"""What happens to a run of an internal executor that was lost with its process."""
 
 MOST_TEXT = 32 * 1024 * 1024
-"""Characters of the jobs that a part of the server remembers, their schemas above all: one may have millions."""
+"""How many characters of jobs a part of the server remembers, mostly schemas: one may have millions."""
 
 
 @dataclass(slots=True)
@@ -34,11 +34,11 @@ class Job:
     deleted_at: datetime | None = None
     version: int = 1
     origin: str | None = None
-    """Which function it is, `module:qualname`, as far as was told."""
+    """The function that it is, as `module:qualname`; None if that was not given."""
     encrypted: bool = False
     """Whether the payloads of new tasks are sealed by their submitters."""
     owner: str | None = None
-    """Who registered it, or revived it; None: it is older than that was kept, and its workers are of several users."""
+    """The user that registered or revived it; None if that was before owners were kept and several users serve it."""
     full_name: str = field(init=False)
     """`room:category:name`"""
 
@@ -47,7 +47,7 @@ class Job:
 
     @property
     def size(self) -> int:
-        """Return how many characters it keeps in memory, but for some hundred."""
+        """Return how many characters it keeps in memory, give or take some hundred."""
         return len(self.schema) + len(self.defaults)
 
     @property
@@ -56,7 +56,7 @@ class Job:
         return self.room == INTERNAL
 
     def lane_key(self, room: str, pool: str | None) -> tuple[int, str, str]:
-        """Return the line in which a task from `room` for `pool` stands."""
+        """Return the key of the lane for a task from `room` for `pool`."""
         return (self.num, room if self.fair == "room" else "", pool or "")
 
 
@@ -65,7 +65,7 @@ JOB_FIELDS = tuple(f.name for f in fields(Job) if f.init)
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A line of pending tasks: those of a job, apart by pool and, in a fair job, by room."""
+    """A line of pending tasks: those of a job for one pool and, if the job is fair, from one room."""
 
     id: int
     job_num: int
@@ -79,7 +79,7 @@ class Lane:
 
 
 NO_POOL = "-"
-"""What stands in a scope for a worker without a pool, group or name."""
+"""What a scope says for a worker without a pool, group or name."""
 
 
 @dataclass(slots=True)
@@ -97,21 +97,21 @@ class Worker:
     concurrency: int = 1
     min_concurrency: int = 0
     is_limited: bool = False
-    """Whether it named its concurrency. An older client over HTTP, which did not, gets as many tasks as it asks for."""
+    """Whether it gave its concurrency. An older HTTP client, which does not, gets as many tasks as it asks for."""
     state: WorkerState = WorkerState.ONLINE
     lost_at: datetime | None = None
     home: str | None = None
-    """The start of the server on whose socket it opened itself last; None over HTTP."""
+    """The start of the server to whose socket it last connected; None over HTTP."""
     home_at: datetime | None = None
-    """When that was."""
+    """When it connected there."""
     run_lost_at: datetime | None = None
-    """When a run of its was last taken from it, for it had not been heard of; None since a heartbeat came."""
+    """When it last lost a run because it was not heard from; None once a heartbeat has come."""
     jobs: set[int] = field(default_factory=set)
-    """The numbers of the jobs it serves; kept in a table of links."""
+    """The numbers of the jobs that it serves; kept in a table of links."""
 
     @property
     def owes_for_lost(self) -> bool:
-        """Return whether a run of its was lost since its last heartbeat: then it is expected as if it still had it."""
+        """Return whether it lost a run since its last heartbeat; it must then send heartbeats as if it still had it."""
         return self.run_lost_at is not None and self.run_lost_at > self.last_heartbeat
 
 

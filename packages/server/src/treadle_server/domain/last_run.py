@@ -1,8 +1,8 @@
-"""The run with which a task completed: the task itself tells it, until it is run again. Pure functions.
+"""The run with which a task completed, which the task itself holds until it runs again. Pure functions.
 
-Nearly every task completes at its first run, and all that is to be known of that run stands in the task already: when
-it was claimed, started and ended, by which worker, and what it used. A record of its own would be one more row for
-every task; so it gets one only when the task leaves its end, or when the task could not tell the run exactly.
+Nearly every task completes in its first run, and the task already has everything about that run: when it was claimed,
+started and ended, by which worker, and its usage. A record of the run would be one more row for every task; so there is
+one only once the task is run again, or if the task can't represent the run exactly.
 """
 
 from treadle.wire.status import Outcome
@@ -11,7 +11,7 @@ from treadle_server.domain.usage import usage_of_run
 
 
 def last_run(task: Task) -> Run | None:
-    """Return the run with which the task completed, if the task keeps it."""
+    """Return the run with which the task completed, if the task holds it."""
     if task.digest is None:
         return None
     assert task.claimed_at is not None
@@ -33,9 +33,9 @@ def last_run(task: Task) -> Run | None:
 
 
 def keep_last_run(task: Task, run: Run) -> None:
-    """Let the task keep the run with which it has completed, unless there is more to that run than the task can tell.
+    """Let the task hold the run with which it has completed, unless the task can't represent that run exactly.
 
-    That is an error beside a result, or a usage that is not exactly the difference of the task's own numbers.
+    It can't if there is an error beside the result, or a usage that is not the difference of the task's own numbers.
     """
     if run.error is None and run.traceback is None and run.usage == usage_of_run(task):
         task.digest = run.digest

@@ -1,4 +1,4 @@
-"""What is remembered because it was used lately: bounded in number and in weight."""
+"""An LRU cache that is bounded in number and in weight."""
 
 from collections import OrderedDict
 from typing import Generic, TypeVar
@@ -8,27 +8,27 @@ V = TypeVar("V")
 
 
 class LatelyUsed(Generic[K, V]):
-    """Things by their keys. When there are too many, or they weigh too much, the one not used for longest goes first.
+    """Values by key. When there are too many, or they weigh too much, the least recently used are dropped.
 
-    The last one stays, whatever it weighs: who needs it has it.
+    The value that was put last stays, whatever it weighs, because its caller needs it.
     """
 
     def __init__(self, most: int, heaviest: int) -> None:
-        """`most` things are kept, and those that weigh `heaviest` together."""
+        """At most `most` values are kept, weighing at most `heaviest` together."""
         self._most = most
         self._heaviest = heaviest
         self._kept: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._weight = 0
 
     def get(self, key: K) -> V | None:
-        """Return what is kept under the key, which counts as its use; None when nothing is."""
+        """Return the value under the key, which counts as a use, or None if there is none."""
         if (found := self._kept.get(key)) is None:
             return None
         self._kept.move_to_end(key)
         return found[0]
 
     def put(self, key: K, value: V, weight: int) -> None:
-        """Keep a thing under the key, instead of what was there."""
+        """Keep a value under the key, replacing any other."""
         self.drop(key)
         self._kept[key] = value, weight
         self._weight += weight
@@ -36,7 +36,7 @@ class LatelyUsed(Generic[K, V]):
             self._weight -= self._kept.popitem(last=False)[1][1]
 
     def drop(self, key: K) -> None:
-        """Forget what is kept under the key, if anything is."""
+        """Forget the value under the key, if there is one."""
         if (found := self._kept.pop(key, None)) is not None:
             self._weight -= found[1]
 
@@ -46,5 +46,5 @@ class LatelyUsed(Generic[K, V]):
         self._weight = 0
 
     def values(self) -> list[V]:
-        """Return everything, which is no use of it."""
+        """Return all values, without counting this as a use."""
         return [value for value, _ in self._kept.values()]

@@ -1,7 +1,7 @@
-"""What each verb does to a task: pure functions that change a `Task` and return the run that it resolved, if any.
+"""What each verb does to a task: pure functions that change a `Task` and return the run that ended, if any.
 
-Every verb raises `InvalidTaskTransition` for a task in a state that it doesn't lead from, before it changes anything:
-a refused verb leaves the task as it was. Those that end a run are for a task whose run is open (`check_owner`).
+Every verb raises `InvalidTaskTransition` if it does not apply to the task's status, before it changes anything: a
+refused verb leaves the task unchanged. Verbs that end a run need a task whose run is open (`check_owner`).
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from treadle_server.errors import InvalidTaskTransition, StaleRun, TaskConflict
 
 @dataclass(slots=True)
 class Ending:
-    """How a run ended, as its worker or the server says."""
+    """How a run ended, according to its worker or the server."""
 
     outcome: Outcome
     reason: Reason | None = None
@@ -38,28 +38,28 @@ def _move(task: Task, verb: Verb, to: Status, now: datetime) -> None:
 
 
 def check_version(task: Task, expected: int | None) -> None:
-    """Raise `TaskConflict` when the task was changed since version `expected`; None expects nothing."""
+    """Raise `TaskConflict` if the task has changed since version `expected`; None accepts any version."""
     if expected is not None and task.version != expected:
         raise TaskConflict(
-            f"the task is at version {task.version}, not {expected}: it was changed since; read it again"
+            f"the task is at version {task.version}, not {expected}: it has changed since, so read it again"
         )
 
 
 def check_owner(task: Task, run_id: int | None, worker_id: WorkerId | None = None) -> None:
-    """Raise `StaleRun` unless run `run_id` of the task is open, and `worker_id`'s when that is given.
+    """Raise `StaleRun` unless run `run_id` of the task is open and, if `worker_id` is given, that worker's.
 
-    A `run_id` of None is an older client's, which can't tell its run from the next.
+    A `run_id` of None comes from an older client, which can't tell its run from the next.
     """
     if not task.is_leased:
         raise StaleRun(f"the task is {task.status} and has no open run; stop the code")
     if run_id is not None and task.run_id != run_id:
-        raise StaleRun(f"run {run_id} is over: the task is at run {task.run_id}; stop the code")
+        raise StaleRun(f"run {run_id} has ended, and the task is at run {task.run_id}: stop the code")
     if worker_id is not None and task.worker_id != worker_id:
-        raise StaleRun(f"run {task.run_id} belongs to worker {task.worker_id}; stop the code")
+        raise StaleRun(f"run {task.run_id} belongs to worker {task.worker_id}: stop the code")
 
 
 def end_run(task: Task, ending: Ending, now: datetime) -> Run:
-    """Close the open run of a leased task and return its record; the caller moves the task on."""
+    """End the open run of a leased task and return its record; the caller changes the task's status."""
     assert task.claimed_at is not None
     note_usage(task, ending.usage)
     run = Run(
@@ -79,14 +79,14 @@ def end_run(task: Task, ending: Ending, now: datetime) -> Run:
     task.taken_until = None
     task.progress = None
     if ending.outcome is not Outcome.COMPLETED:
-        # Should it come back; what is completed only comes back anew.
+        # In case the task runs again; a completed task only does so from the start.
         task.usage_before = task.usage
         task.goes_first = True
     return run
 
 
 def claim(task: Task, worker_id: WorkerId, now: datetime) -> None:
-    """Open the next run for `worker_id`, and clear what the last one left (L3). Raises `InvalidTaskTransition`."""
+    """Open the next run for `worker_id`, and clear what the last one has left (L3). Raises `InvalidTaskTransition`."""
     _move(task, Verb.CLAIM, Status.CLAIMED, now)
     task.run_id += 1
     task.worker_id = worker_id
@@ -99,7 +99,7 @@ def claim(task: Task, worker_id: WorkerId, now: datetime) -> None:
 
 
 def start(task: Task, run_id: int | None, now: datetime) -> None:
-    """The worker runs the code now. Raises `StaleRun` or `InvalidTaskTransition`."""
+    """Note that the worker has started the code. Raises `StaleRun` or `InvalidTaskTransition`."""
     check_owner(task, run_id)
     _move(task, Verb.START, Status.RUNNING, now)
     task.started_at = now
@@ -107,7 +107,7 @@ def start(task: Task, run_id: int | None, now: datetime) -> None:
 
 
 def renew(task: Task, now: datetime, usage: float | None = None) -> None:
-    """Extend the lease to max(current, now + increment); an increment of 0 leaves it as it is (E4)."""
+    """Extend the lease to max(current, now + increment); an increment of 0 leaves it unchanged (E4)."""
     note_usage(task, usage)
     assert task.taken_until is not None
     if task.heartbeat_increment > 0:
@@ -115,7 +115,7 @@ def renew(task: Task, now: datetime, usage: float | None = None) -> None:
 
 
 def complete(task: Task, result: str | None, ending: Ending, now: datetime) -> Run:
-    """The code returned `result`; the task keeps the run, if it can. Raises `InvalidTaskTransition` unless running."""
+    """Complete the task with `result`; it holds the run if it can. Raises `InvalidTaskTransition` unless running."""
     if task.status is not Status.RUNNING:
         advance(task.status, Verb.COMPLETE, Status.COMPLETED)
     run = end_run(task, ending, now)
@@ -135,7 +135,7 @@ def _finish(task: Task, verb: Verb, to: Status, now: datetime) -> None:
 
 
 def _wait(task: Task, verb: Verb, delay: timedelta, now: datetime) -> None:
-    """Put the task back: at once, or for later."""
+    """Put the task back into its queue, at once or after a delay."""
     if delay > timedelta(0):
         _move(task, verb, Status.SCHEDULED, now)
         task.due_at = task.next_retry_at = now + delay
@@ -153,10 +153,10 @@ def fail(
     requeue_after: timedelta | None = None,
     is_final: bool = False,
 ) -> Run:
-    """End the run by `ending.reason`: retry, requeue, pause or fail the task, as its budgets and flags say.
+    """End the run for `ending.reason`; retry, requeue, pause or fail the task according to its budgets and flags.
 
-    `retry_after` (seconds) replaces the back-off of a retry, `requeue_after` that of a requeue; what `is_final` is not
-    tried again, whatever the budgets. Raises `InvalidTaskTransition` when no run of the task is open.
+    `retry_after` (seconds) replaces the back-off of a retry, and `requeue_after` that of a requeue. If it `is_final`,
+    the task is not tried again, whatever its budgets. Raises `InvalidTaskTransition` if no run of the task is open.
     """
     reason = ending.reason
     assert reason is not None
@@ -186,7 +186,7 @@ def fail(
 
 
 def hand_back(task: Task, ending: Ending, now: datetime) -> Run:
-    """Return a run that was never started: it costs no budget, and the task keeps its place.
+    """Hand back a run that was never started: it costs no budget, and the task keeps its place.
 
     Raises `InvalidTaskTransition` unless the task is claimed.
     """
@@ -208,7 +208,7 @@ def _interrupt(task: Task, now: datetime) -> None:
 
 
 def confirm_pause(task: Task, checkpoint: str | None, ending: Ending, now: datetime) -> Run:
-    """The worker stopped the code of the open run: pause the task with its checkpoint; None keeps the one it has."""
+    """Pause the task after its worker stopped the open run's code; a `checkpoint` of None keeps the task's own."""
     run = end_run(task, ending, now)
     if checkpoint is not None:
         task.checkpoint = checkpoint
@@ -218,29 +218,29 @@ def confirm_pause(task: Task, checkpoint: str | None, ending: Ending, now: datet
 
 
 def suspend(task: Task, seconds: float, ending: Ending, now: datetime) -> Run:
-    """The open run's code sleeps, or waits for a message, for so many seconds at most: the task is due then.
+    """End the open run, whose code sleeps or waits for a message, and make the task due after `seconds`.
 
-    It costs no budget. A task that is to be paused is, and is due at the same time once it is resumed.
+    This costs no budget. If a pause was requested, the task is paused, and once resumed it is due at the same time.
     """
     run = end_run(task, ending, now)
     task.error = None
     if task.cancel_requested:
         task.due_at = now + timedelta(seconds=seconds)
         _interrupt(task, now)
-        # As one has it that is paused while it is asleep: a resume lets both go on sleeping.
+        # The same as for a task that is paused while asleep: after a resume it goes on sleeping.
         task.reason = Reason.SUSPENDED
         return run
     _wait(task, Verb.SUSPEND, timedelta(seconds=seconds), now)
-    # It is no retry, and tells by its reason that it is asleep.
+    # This is no retry; the reason shows that the task is asleep.
     task.next_retry_at = None
     task.reason = Reason.SUSPENDED if task.status is Status.SCHEDULED else None
     return run
 
 
 def pause(task: Task, now: datetime) -> None:
-    """Pause what waits, at once; ask the worker of what runs to stop (`cancel_requested`).
+    """Pause a waiting task at once; ask the worker of a running one to stop (`cancel_requested`).
 
-    Raises `InvalidTaskTransition` for a task that is paused or has ended.
+    Raises `InvalidTaskTransition` if the task is paused or has ended.
     """
     if task.is_leased:
         if not task.cancel_requested:
@@ -252,9 +252,9 @@ def pause(task: Task, now: datetime) -> None:
 
 
 def cancel(task: Task, now: datetime, reason: Reason = Reason.CANCELLED) -> Run | None:
-    """Cancel whatever is open, at once; the record of the run that was open is returned.
+    """Cancel an open task at once; return the record of its open run, if it has one.
 
-    Raises `InvalidTaskTransition` for a task that has ended.
+    Raises `InvalidTaskTransition` if the task has ended.
     """
     advance(task.status, Verb.CANCEL, Status.CANCELLED)
     run = end_run(task, Ending(Outcome.CANCELLED, reason), now) if task.is_leased else None
@@ -265,9 +265,9 @@ def cancel(task: Task, now: datetime, reason: Reason = Reason.CANCELLED) -> Run 
 
 
 def miss_deadline(task: Task, now: datetime) -> Run | None:
-    """Fail what is still open past its deadline; the record of the run that was open is returned.
+    """Fail a task that is still open past its deadline; return the record of its open run, if it has one.
 
-    Raises `InvalidTaskTransition` for a task that has ended.
+    Raises `InvalidTaskTransition` if the task has ended.
     """
     error = "the deadline has passed"
     ending = Ending(Outcome.EXCEPTION, Reason.DEADLINE_EXCEEDED, error)
@@ -281,44 +281,44 @@ def miss_deadline(task: Task, now: datetime) -> Run | None:
 
 
 def promote(task: Task, now: datetime) -> None:
-    """Its time has come, or what it waited for. Raises `InvalidTaskTransition` unless it is scheduled."""
+    """Make a task pending that is due, or whose message has come. Raises `InvalidTaskTransition` unless scheduled."""
     _move(task, Verb.PROMOTE, Status.PENDING, now)
     wake(task)
 
 
 def wake(task: Task) -> None:
-    """Forget that the task was asleep: it is not any more."""
+    """Forget that the task was asleep."""
     if task.reason is Reason.SUSPENDED:
         task.reason = None
 
 
 def unblock(task: Task, now: datetime) -> None:
-    """The last task that it waits for has ended as it needs it: it is due now, or at its own time if that is later.
+    """Unblock a task whose last dependency is met: it is due now, or at its own time if that is later.
 
-    Raises `InvalidTaskTransition` unless it is blocked, and waits for nothing any more.
+    Raises `InvalidTaskTransition` unless it is blocked and has no unmet dependency.
     """
     _move(task, Verb.UNBLOCK, _ready(task, now), now)
     task.due_at = max(task.due_at, now)
 
 
 def _ready(task: Task, now: datetime) -> Status:
-    """Return where a task goes that is to run: it waits for other tasks, then for its time, then in its queue."""
+    """Return the status of a task that is to run: it waits for other tasks, then for its time, then in its queue."""
     if task.unmet:
         return Status.BLOCKED
     return Status.SCHEDULED if task.due_at > now else Status.PENDING
 
 
 def check_deadline(task: Task, now: datetime) -> None:
-    """Raise `InvalidTaskTransition` when the task's deadline has passed: it could never run."""
+    """Raise `InvalidTaskTransition` if the task's deadline has passed, since it could never run."""
     if task.deadline is not None and task.deadline <= now:
         raise InvalidTaskTransition("the task's deadline has passed: submit a new one")
 
 
 def resume(task: Task, now: datetime, *, is_undo: bool = False) -> None:
-    """Let a paused or failed task go on, when it is due and waits for nothing; its checkpoint and its place are kept.
+    """Let a paused or failed task continue once it is due and waits for nothing; its checkpoint and place are kept.
 
-    A failed one has its budgets of tries anew. It goes first among its target's tasks, whether it had run or not; an
-    undo leaves that as it was. Raises `InvalidTaskTransition`, also when its deadline has passed.
+    A failed task gets new budgets of retries and requeues. The task goes first among those of its target, whether it
+    had run or not; an undo leaves that unchanged. Raises `InvalidTaskTransition`, also if its deadline has passed.
     """
     to = _ready(task, now)
     advance(task.status, Verb.RESUME, to)
@@ -344,16 +344,16 @@ def _reopen(task: Task) -> None:
 
 
 def rerun(task: Task, now: datetime, *, is_undo: bool = False) -> Run | None:
-    """Run an ended task from the start: no checkpoint, fresh budgets; the history of runs is kept.
+    """Run an ended task from the start, without checkpoint and with fresh budgets; its history of runs is kept.
 
-    What had run queues up anew, at the back; what had not, and what an undo brings back, gets its place again. The run
-    that the task itself told until now is returned: it needs a record. Raises `InvalidTaskTransition`, also when its
-    deadline has passed.
+    A task that had run goes to the back of its queue; one that had not, or that an undo brings back, gets its place
+    again. Returns the run that the task itself has held, which now needs a record. Raises `InvalidTaskTransition`, also
+    if the task's deadline has passed.
     """
     to = Status.BLOCKED if task.unmet else Status.PENDING
     advance(task.status, Verb.RERUN, to)
     check_deadline(task, now)
-    told = last_run(task)
+    held = last_run(task)
     _move(task, Verb.RERUN, to, now)
     is_anew = task.has_run and not is_undo
     if is_anew or task.due_at > now:
@@ -363,13 +363,13 @@ def rerun(task: Task, now: datetime, *, is_undo: bool = False) -> Run | None:
     task.retry_count = task.requeue_count = 0
     task.checkpoint = task.result = task.usage = task.usage_before = task.digest = None
     _reopen(task)
-    return told
+    return held
 
 
 def resolve(task: Task, to: Status, result: str | None, error: str | None, now: datetime) -> Run:
-    """Settle a paused or failed task by hand: opens a run and resolves it at once. `result` is JSON text.
+    """Settle a paused or failed task by hand: open a run and end it at once. `result` is JSON text.
 
-    Raises `InvalidTaskTransition` for a task in another state, and for a `to` that is none of an ended one.
+    Raises `InvalidTaskTransition` if the task has another status, or `to` is not a terminal one.
     """
     advance(task.status, Verb.RESOLVE, to)
     task.run_id += 1

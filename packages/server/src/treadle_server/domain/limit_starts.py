@@ -1,4 +1,4 @@
-"""When the rate of a limit lets a task start that waits for it: after those that go before it have had their tokens."""
+"""Estimates when the rate of a limit lets a waiting task start: after the tasks ahead of it have had their tokens."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,30 +7,30 @@ from math import ceil
 from typing import NamedTuple
 
 WaitingCounts = Mapping[tuple[int, int], int]
-"""How many tasks wait for a bucket, by their lane and priority."""
+"""How many tasks wait for a bucket, by lane and priority."""
 
 
 class WaitingPosition(NamedTuple):
-    """Where a task stands that waits for a bucket."""
+    """The position of a task that waits for a bucket."""
 
     lane: int
     priority: int
     nth: int
-    """1-based, among those of its lane that wait for the bucket."""
+    """Its 1-based position among the tasks of its lane that wait for the bucket."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """How a bucket fills: the tokens that it had at an instant, and how many a second come since."""
+    """How a bucket fills: its tokens at an instant, and how many are added per second since."""
 
     tokens: float
     filled_at: datetime
     per_second: float
     is_waited_for: bool
-    """Whether it has no token for the first that waits for one: it is the rate that keeps them."""
+    """Whether it has no token for the first task that waits for one, so that the rate is what holds the tasks up."""
 
     def reaches(self, tokens: int) -> datetime | None:
-        """Return when so many tokens will have come, if none is taken; None when that is past all calendars."""
+        """Return when it will have so many tokens if none is taken; None if that is beyond the range of dates."""
         seconds = max(0.0, tokens - self.tokens) / self.per_second
         try:
             return self.filled_at + timedelta(microseconds=ceil(seconds * 1e6 - 1e-3))
@@ -39,10 +39,10 @@ class Fill:
 
 
 def tokens_until(stand: WaitingPosition, crowd: WaitingCounts, most: int) -> int | None:
-    """Return how many tokens of a bucket are taken until a task has its own; None when too many wait to tell.
+    """Return how many tokens of a bucket are taken until a task has its own; None if too many tasks wait to tell.
 
-    Of each line no more than `most` were counted. In a lane the order is strict; between lanes a higher priority goes
-    first, and tasks of one priority take turns.
+    At most `most` tasks were counted in each line. The order within a lane is strict; between lanes a higher priority
+    goes first, and tasks of the same priority take turns.
     """
     lane, priority, nth = stand
     turn = nth - sum(count for (other, above), count in crowd.items() if other == lane and above > priority)

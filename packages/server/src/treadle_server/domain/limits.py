@@ -1,7 +1,7 @@
-"""Limits: what each allows, which of them a task counts against, and whether there is room: pure rules.
+"""Limits: what each allows, which of them a task counts against, and whether there is room. Pure rules.
 
-A limit holds for each of its keys by itself: what is counted is a bucket, a limit for one key. Tasks of a lane that
-count against the same buckets stand in one line; none of it goes before the one ahead of it.
+A limit applies to each of its keys separately: a bucket is a limit for one key, and is what is counted. The tasks of a
+lane that count against the same buckets form a line, in which none overtakes another.
 """
 
 from collections import Counter
@@ -22,21 +22,21 @@ from treadle_server.domain.tasks import Task
 from treadle_server.errors import LimitNotFound, ValidationFailed
 
 MOST_NAMED = 4
-"""Limits that one task may count against."""
+"""How many limits one task may count against."""
 
 ENDLESS = 2**31
 AGAIN = 1.0
-"""Seconds after which lines are looked at that wait for a bucket though it has room, or a token."""
+"""Seconds after which lines are checked again that wait for a bucket though it has room or a token."""
 APART = 5.0
-"""Seconds by which the clocks of two servers, or of two transactions, may be apart; beyond that a clock was set."""
+"""Seconds by which the clocks of two servers, or of two transactions, may differ; beyond that a clock was set."""
 
 _WHOLE = 1 - 1e-9
-"""A token, but for what is lost in sums of parts."""
+"""A whole token, allowing for the rounding of sums."""
 
 
 @dataclass(slots=True)
 class Limit:
-    """A limit of a room: how much weight at once, how many claims in a time, or both."""
+    """A limit of a room: on the weight at once, on the claims in a period, or both."""
 
     num: int
     room: str
@@ -51,31 +51,31 @@ class Limit:
 
     @property
     def per_second(self) -> float:
-        """Return how many tokens a second fill; 0 without a rate."""
+        """Return how many tokens are added per second; 0 without a rate."""
         return 0.0 if self.rate_count is None or self.rate_seconds is None else self.rate_count / self.rate_seconds
 
     def filled(self, tokens: float, since: datetime, now: datetime) -> float:
-        """Return how many tokens there are `now` of a bucket that had `tokens`; a clock set back fills none."""
+        """Return how many tokens a bucket has `now` that had `tokens` at `since`; a clock set back adds none."""
         passed = max(0.0, (now - since).total_seconds())
         return min(float(self.rate_burst or 0), tokens + passed * self.per_second)
 
     def counted(self, weight: int) -> int:
-        """Return what a weight counts: one that a change of the limit left too heavy for it is as much as it allows."""
+        """Return how much a weight counts; if the limit was lowered below it, it counts as the whole limit."""
         return weight if self.concurrency is None else min(weight, self.concurrency)
 
 
 def filled_until(since: datetime, now: datetime) -> datetime:
-    """Return until when a bucket is filled that was filled until `since`.
+    """Return the instant up to which a bucket counts as filled, given that this was `since` before.
 
-    Who comes later may have an earlier time, from another server's look at the clock. Were it written, the time up to
-    `since` would fill the bucket once more. What is further ahead than that is of a clock that was set back since.
+    A later transaction may have an earlier time, as another server reads the clock. If that were written, the time up
+    to `since` would fill the bucket once more. A `since` that is further ahead is from before the clock was set back.
     """
     return since if 0 < (since - now).total_seconds() <= APART else now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """What a limit is to allow."""
+    """What a limit allows."""
 
     concurrency: int | None
     rate_count: int | None
@@ -84,15 +84,15 @@ class Caps:
     on_full: OnFull = "wait"
 
     def limit(self, room: str, name: str, now: datetime) -> Limit:
-        """Return a new limit of this room and name that allows as much, made at `now`."""
+        """Return a new limit of this room and name with these caps, created at `now`."""
         return Limit(num=number_of(room, name), room=room, name=name, created_at=now, **asdict(self))
 
     def of(self, limit: Limit) -> Limit:
-        """Return a limit that allows this from now on."""
+        """Return the next version of `limit`, with these caps."""
         return replace(limit, **asdict(self), version=limit.version + 1)
 
     def differ(self, limit: Limit) -> bool:
-        """Return whether the limit allows something else."""
+        """Return whether the limit has other caps."""
         return any(getattr(limit, name) != value for name, value in asdict(self).items())
 
 
@@ -101,18 +101,18 @@ LIMIT_FIELDS = tuple(one.name for one in fields(Limit))
 
 @lru_cache(maxsize=4096)
 def number_of(room: str, name: str) -> int:
-    """Return the number of a limit: the same whenever and wherever it is made."""
+    """Return the number of a limit, which depends on nothing but its room and name."""
     return hashed(room, name)
 
 
 @lru_cache(maxsize=65536)
 def bucket_of(num: int, key: str | None) -> int:
-    """Return the bucket of a limit for one of its keys; None: for all that has no key."""
+    """Return the number of a limit's bucket for one of its keys; None: for everything without a key."""
     return num if key is None else hashed(num, key)
 
 
 class BucketId(NamedTuple):
-    """A bucket, and the number of the limit that it is one of."""
+    """A bucket, and the number of its limit."""
 
     num: int
     bucket: int
@@ -141,12 +141,12 @@ class Line(NamedTuple):
 
 
 def key_of(named: Iterable[Named]) -> str:
-    """Return the buckets as one text, the same for every task with the same ones."""
+    """Return the buckets as one text, which is the same for every task with the same buckets."""
     return " ".join(text_of_bucket_id(one.bucket_id) for one in named)
 
 
 def text_of_bucket_id(bucket_id: BucketId) -> str:
-    """Return the text of one bucket alone."""
+    """Return the text for a single bucket."""
     return f"{bucket_id.num}:{bucket_id.bucket}"
 
 
@@ -159,20 +159,20 @@ def bucket_ids_of(limit_key: str) -> tuple[BucketId, ...]:
 
 
 def weights_of(limits: str) -> tuple[int, ...]:
-    """Return what a task weighs in each of its buckets, in their order; `limits` is what it has as JSON text."""
+    """Return a task's weight in each of its buckets, in their order; `limits` is the task's JSON text."""
     return tuple([one["weight"] for one in orjson.loads(limits)])
 
 
 def text_of(named: Iterable[Named], room: str, own: Sequence[Mapping[str, Any]]) -> str:
-    """Return the limits of a task as JSON text; those that it names itself, which are of its room, say so."""
+    """Return the limits of a task as JSON text; those that it names itself, which belong to its room, are marked."""
     its_own = {(room, one["name"], one.get("key")) for one in own}
     return orjson.dumps([{**one._asdict(), "own": one[:3] in its_own} for one in named]).decode()
 
 
 def own_of(limits: str | None) -> list[dict[str, Any]]:
-    """Return the limits that a task names itself, each with its key and weight; without a weight it has 1."""
-    told = () if limits is None else orjson.loads(limits)
-    return [{name: one[name] for name in ("name", "key", "weight")} for one in told if one["own"]]
+    """Return the limits that a task names itself, each with its key and weight, which is 1 if none was given."""
+    named = () if limits is None else orjson.loads(limits)
+    return [{name: one[name] for name in ("name", "key", "weight")} for one in named if one["own"]]
 
 
 # What a task names
@@ -183,9 +183,9 @@ def named_by(
 ) -> list[Named]:
     """Return the limits that a task counts against, in the order of their buckets.
 
-    A job's are its room's, and a key of theirs that begins with `/` points into the payload; a task's own are those of
-    its own room, and one that the job names too has the task's weight. Raises `ValidationFailed` for more than four,
-    and for a key that is none.
+    The limits of a job belong to its room, and a key that begins with `/` points into the payload. The limits of a task
+    belong to its own room, and one that the job names too has the task's weight. Raises `ValidationFailed` for more
+    than four, and for an invalid key.
     """
     content = from_json(payload) if any((one.get("key") or "").startswith("/") for one in of_job) else None
     named = [
@@ -202,7 +202,7 @@ def named_by(
 
 
 def check_named(named: Iterable[Named], known: Mapping[tuple[str, str], Limit]) -> None:
-    """Raise `LimitNotFound` for a limit that there is not, `ValidationFailed` for a weight that it can never admit."""
+    """Raise `LimitNotFound` for a limit that does not exist, `ValidationFailed` for a weight that can never fit."""
     for one in named:
         if (limit := known.get((one.room, one.name))) is None:
             raise LimitNotFound(
@@ -211,7 +211,7 @@ def check_named(named: Iterable[Named], known: Mapping[tuple[str, str], Limit]) 
             )
         if limit.concurrency is not None and one.weight > limit.concurrency:
             raise ValidationFailed(
-                f"limits: a weight of {one.weight} never fits into {one.name}, whose concurrency is {limit.concurrency}"
+                f"limits: a weight of {one.weight} never fits {one.name}, whose concurrency is {limit.concurrency}"
             )
 
 
@@ -220,17 +220,17 @@ def check_named(named: Iterable[Named], known: Mapping[tuple[str, str], Limit]) 
 
 @dataclass(slots=True)
 class Bucket:
-    """What is used of a bucket, and which tokens are left of it."""
+    """How much of a bucket is in use, and how many tokens it has left."""
 
     limit: Limit
     used: int = 0
     tokens: float = 0.0
     filled_at: datetime | None = None
-    """Until when it is filled; None: until now, and never before."""
+    """The instant up to which it is filled; None: up to now, for the first time."""
     is_waited_for: bool = False
     """Whether a line waits for a token."""
     again_at: datetime | None = None
-    """When it is to be looked at again, whatever room it has."""
+    """When it is to be checked again, whatever room it has."""
 
     @property
     def room(self) -> int:
@@ -240,7 +240,7 @@ class Bucket:
         return max(0, free if limit.rate_count is None else min(free, int(self.tokens + 1e-9)))
 
     def fits(self, weight: int, *, used: int = 0, claims: int = 0) -> bool:
-        """Return whether a task fits when so much more was used, and so many more were claimed."""
+        """Return whether a task fits when `used` more weight is in use and `claims` more tokens are taken."""
         limit = self.limit
         if limit.rate_count is not None and self.tokens - claims < _WHOLE:
             return False
@@ -248,45 +248,45 @@ class Bucket:
 
     @property
     def may_lack_token(self) -> bool:
-        """Return whether it has a rate, nobody is known to wait for that, and its concurrency keeps nobody."""
+        """Return whether a token may be missing unnoticed: it has a rate, no known waiter, and free concurrency."""
         has_room = self.limit.concurrency is None or self.used < self.limit.concurrency
         return has_room and self.limit.rate_count is not None and not self.is_waited_for
 
     def opens_at(self, now: datetime) -> datetime | None:
-        """Return when there will surely be a token, if one is wanted, or when it is to be looked at again."""
+        """Return when there is certain to be a token, if one is waited for, or when to check the bucket again."""
         if self.again_at is not None:
             return self.again_at
         if not self.is_waited_for or self.limit.rate_count is None:
             return None
-        # Where there is a token, one of another line, which was let through, is likely to take it.
+        # If there is a token, a task of another line that was let through is likely to take it.
         seconds = (1 - self.tokens) / self.limit.per_second if self.tokens < _WHOLE else AGAIN
-        # Never early; a thousandth of a microsecond is what the floats lose.
+        # Never early; the thousandth of a microsecond allows for rounding.
         return max(now, self.filled_at or now) + timedelta(microseconds=ceil(seconds * 1e6 - 1e-3))
 
 
 @dataclass(slots=True)
 class Gate:
-    """The buckets that a transaction decides about, and what it takes of them."""
+    """The buckets that a transaction decides, and what it takes from them."""
 
     buckets: dict[int, Bucket] = field(default_factory=dict)
-    """Those of deleted limits are missing: nothing counts against them."""
+    """The buckets by number; those of deleted limits are missing, since nothing counts against them."""
     bucket_ids: dict[str, tuple[BucketId, ...]] = field(default_factory=dict)
-    """The buckets that were read, those of deleted limits too, by the keys that name them."""
+    """The buckets that were read, by the limit keys that name them; these include those of deleted limits."""
     changed: set[int] = field(default_factory=set)
-    """Those whose tokens are to be written."""
+    """The buckets that are to be written."""
     taken: list[tuple[Task, BucketId, int]] = field(default_factory=list)
-    """What the tasks that were let through count for."""
+    """What the tasks that were let through use: task, bucket, weight."""
     looked: set[int] = field(default_factory=set)
-    """Those that may have more room."""
+    """The buckets that may have more room."""
     shut: set[Line] = field(default_factory=set)
-    """Lines of which a task did not fit: none behind it goes before it."""
+    """Lines of which a task did not fit, so that none behind it may go either."""
 
     def fitting(self, limit_key: str, limits: Sequence[str]) -> tuple[int, BucketId | None]:
-        """Return how many of a line's tasks of these limits fit, from its first on, and which bucket keeps the next."""
+        """Return how many of a line's first tasks, with these `limits`, fit, and which bucket stops the next one."""
         used: Counter[int] = Counter()
         count = 0
         bucket_ids = self.bucket_ids[limit_key]
-        # Most tasks of a line have the same ones.
+        # Most tasks of a line have the same limits.
         weights = {text: weights_of(text) for text in set(limits)}
         for each in map(weights.__getitem__, limits):
             for bucket_id, weight in zip(bucket_ids, each, strict=True):
@@ -300,9 +300,9 @@ class Gate:
         return count, None
 
     def room(self, limit_key: str) -> int:
-        """Return how many tasks of a line fit at most."""
+        """Return an upper bound on how many tasks of a line fit."""
         most = ENDLESS
-        # Asked for each line: 0.13 microseconds, where `min` over what it makes takes 0.76.
+        # Called for each line: this loop takes 0.13 microseconds, `min` over a generator 0.76.
         for bucket_id in self.bucket_ids[limit_key]:
             bucket = self.buckets.get(bucket_id.bucket)
             if bucket is not None and (room := bucket.room) < most:
@@ -310,9 +310,9 @@ class Gate:
         return most
 
     def admits(self, task: Task, *, takes: bool) -> bool:
-        """Return whether the task may be claimed; if not, nothing of its line may be in this transaction.
+        """Return whether the task may be claimed; if not, no other task of its line may be in this transaction.
 
-        One that `takes` is let through with it: it has its weight, and a token, of each of its buckets from then on.
+        With `takes`, an admitted task also takes its weight, and a token, from each of its buckets.
         """
         key = task.limit_key
         if key is None:
@@ -338,7 +338,7 @@ class Gate:
         return True
 
     def give_back(self, limit_key: str) -> None:
-        """Give the tokens back that a claim took which came to nothing."""
+        """Give back the tokens of a claim that came to nothing."""
         for bucket_id in self.bucket_ids[limit_key]:
             bucket = self.buckets.get(bucket_id.bucket)
             if bucket is not None and bucket.limit.rate_burst is not None:
@@ -346,9 +346,9 @@ class Gate:
                 self.changed.add(bucket_id.bucket)
 
     def note_waiting(self, bucket_id: BucketId, *, begins: bool = False) -> None:
-        """Note whether a line waits for a token of a bucket, one that `begins` to or another: for none that is there.
+        """Note whether a line waits for a token of a bucket: one that `begins` to wait, or another already.
 
-        Without a rate none is waited for.
+        No line waits for a token that is there, or if there is no rate.
         """
         bucket = self.buckets.get(bucket_id.bucket)
         if bucket is None or bucket.limit.rate_count is None:
@@ -359,10 +359,10 @@ class Gate:
             self.changed.add(bucket_id.bucket)
 
     def look_behind(self, buckets: Iterable[int], now: datetime) -> None:
-        """Have more lines looked at soon that wait for buckets: nobody may be there for those that were let through.
+        """Have more lines that wait for buckets checked soon, in case no worker takes the tasks that were let through.
 
-        A worker that is too small for their first tasks takes what stands in another line. Where there is a rate, who
-        waits for the next token is looked at anyway.
+        A worker too small for the first tasks of these lines can take tasks of another line. With a rate, the lines
+        that wait for the next token are checked anyway.
         """
         for number in buckets:
             if self.buckets[number].limit.rate_count is None:
@@ -370,7 +370,7 @@ class Gate:
                 self.changed.add(number)
 
     def look_again(self, limit_key: str, at: datetime) -> BucketId | None:
-        """Have it be time `at` for a line, and return the bucket that it waits for until then; None: it has none."""
+        """Have a line checked again `at` an instant, and return the bucket that it waits for until then, or None."""
         bucket_id = next((one for one in self.bucket_ids[limit_key] if one.bucket in self.buckets), None)
         if bucket_id is not None:
             self.buckets[bucket_id.bucket].again_at = at
@@ -378,6 +378,6 @@ class Gate:
         return bucket_id
 
     def opens_at(self, now: datetime) -> datetime | None:
-        """Return when the first of the buckets will have a token whose lines begin to wait for one."""
+        """Return when the first of the changed buckets will have a token that lines wait for."""
         found = (self.buckets[number].opens_at(now) for number in self.changed)
         return min((one for one in found if one is not None), default=None)

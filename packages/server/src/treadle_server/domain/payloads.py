@@ -1,4 +1,4 @@
-"""JSON Schemas compiled, and what is wrong with a payload; whoever calls bounds the work (domain/check_cost.py)."""
+"""Compiles JSON Schemas and finds the errors of payloads; the caller bounds the work (domain/check_cost.py)."""
 
 from itertools import islice
 from typing import Any
@@ -7,9 +7,9 @@ import jsonschema_rs
 
 MOST_ERRORS = 10
 LONGEST = 300
-"""Characters of a message."""
+"""The longest message, in characters."""
 LONGEST_PART = 100
-"""Characters of one part of the path to what is wrong."""
+"""The longest part of the path to an error, in characters."""
 
 # Look-around patterns are allowed but bounded, so that no pattern and payload can keep the server busy.
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=1_000_000, dfa_size_limit=1_000_000)
@@ -18,7 +18,7 @@ _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=1
 def compiled(schema: dict[str, Any]) -> jsonschema_rs.Validator:
     """Return the schema's validator; a reference to another document is refused and never fetched.
 
-    Raises `ValueError` with the reason when it is no valid JSON Schema.
+    Raises `ValueError` with the reason if it is not a valid JSON Schema.
     """
     try:
         return jsonschema_rs.validator_for(schema, offline=True, pattern_options=_PATTERNS)
@@ -29,7 +29,7 @@ def compiled(schema: dict[str, Any]) -> jsonschema_rs.Validator:
 
 
 def errors_of(validator: jsonschema_rs.Validator, payload: Any) -> list[dict[str, Any]]:
-    """Return the first errors of a payload as a problem tells them; the library finds all of them first."""
+    """Return the first errors of a payload in the form of a problem; the library finds all of them first."""
     return [
         {
             "loc": ["payload", *(str(part)[:LONGEST_PART] for part in error.instance_path)],

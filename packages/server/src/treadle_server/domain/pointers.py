@@ -1,4 +1,4 @@
-"""Keys of limits that a job takes out of its tasks' payloads, by JSON pointers."""
+"""Keys of limits that a job takes from its tasks' payloads, by JSON pointers."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from treadle_server.errors import ValidationFailed
 
 
 def pointed(name: str, key: str | None, content: Any) -> str | None:
-    """Return the key that a job's registration means, for this payload; None when nothing stands where it points.
+    """Return the key that a job's registration means for this payload; None if there is nothing where it points.
 
-    Of a sealed payload it is what its submitter has found there, and has put beside the seal. Raises `ValidationFailed`
-    for what can be no key, and for a sealed payload that does not say.
+    For a sealed payload it is what its submitter has found there and put beside the seal. Raises `ValidationFailed` for
+    a value that can't be a key, and for a sealed payload without it.
     """
     if key is None or not is_pointer(key):
         return key
@@ -21,8 +21,8 @@ def pointed(name: str, key: str | None, content: Any) -> str | None:
                 f"limits: the payload is encrypted, and {LIMIT_KEYS} beside its seal lacks the key {key} of {name}:"
                 " submit it with a newer SDK, or with a client whose task has the limits that the job has now"
             )
-        told: str | None = keys[key]
-        return told
+        found: str | None = keys[key]
+        return found
     try:
         return key_at(key, content)
     except ValueError as error:

@@ -1,7 +1,7 @@
 """How long a task waits before it is tried again.
 
-The formula is Effectum's: base * multiplier ** attempt, up to a share `randomization` more at random. The jitter keeps
-tasks that failed together from coming back together.
+The formula is Effectum's: base * multiplier ** attempt, lengthened at random by up to the fraction `randomization`. The
+jitter keeps tasks that failed together from coming back together.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Draw = Callable[[], float]
 """A source of random numbers in [0, 1)."""
 
 CAP = timedelta(days=1)
-"""The longest back-off, whatever base and multiplier say."""
+"""The longest back-off, whatever the base and multiplier."""
 
 REQUEUE_CAP = timedelta(seconds=60)
 
@@ -45,7 +45,7 @@ def backoff_of(task: Task, attempt: int, draw: Draw) -> timedelta:
 
 
 def requeue_delay(lost_before: int) -> timedelta:
-    """Return the wait of a task that was lost, after it had been lost `lost_before` times: 0, 1, 2, 4 … 60 s."""
+    """Return how long a lost task waits that had been lost `lost_before` times before: 0, 1, 2, 4 … 60 s."""
     if lost_before == 0:
         return timedelta(0)
     return min(REQUEUE_CAP, timedelta(seconds=2 ** min(lost_before - 1, 10)))

@@ -1,4 +1,4 @@
-"""Schedules: when their ticks are, by cron in a time zone or by an interval whose phase is kept; pure."""
+"""Schedules and their ticks, by cron in a time zone or by an interval that keeps its phase. Pure functions."""
 
 from bisect import bisect_left
 from dataclasses import dataclass, fields
@@ -13,7 +13,7 @@ from treadle.wire.ids import TaskId
 from treadle_server.errors import ValidationFailed
 
 MISSED_AFTER = timedelta(seconds=60)
-"""A tick that is found so long after its time was missed, also when the following one has not come yet."""
+"""How late a tick must be found to count as missed, even if the following one has not come yet."""
 
 _SECOND = timedelta(seconds=1)
 _NEVER = datetime.max.replace(tzinfo=UTC)
@@ -26,12 +26,12 @@ _FIELDS = {
     "month": "1-12 or JAN-DEC",
     "day-of-week": "0-7 or SUN-SAT, 5L, MON#2",
 }
-"""The fields of a cron expression with seconds, and what may stand in each."""
+"""The fields of a cron expression with seconds, and the values that each may have."""
 
 
 @dataclass(slots=True)
 class Content:
-    """What a schedule says. `payload` and `template` (the options of its tasks) are JSON text."""
+    """The content of a schedule. `payload` and `template` (the options of its tasks) are JSON text."""
 
     payload: str
     schema_version: int
@@ -42,12 +42,12 @@ class Content:
     interval_seconds: float | None
     jitter_seconds: float
     missed: str
-    """What becomes of ticks that were missed: `late`, one late run for all of them, or `skip`, none."""
+    """What to do about missed ticks: `late` makes one late task for all of them, `skip` none."""
 
 
 @dataclass(slots=True)
 class Schedule(Content):
-    """A template that puts tasks in: what it says, whose it is, and where it is in its ticks."""
+    """A template that makes tasks: its content, its owner, and the state of its ticks."""
 
     id: str
     room: str
@@ -55,24 +55,24 @@ class Schedule(Content):
     job_num: int
     paused: bool
     next_at: datetime | None
-    """The next tick; None when there is none any more. While it is paused this keeps the phase of an interval."""
+    """The next tick; None if there are no more. While it is paused, this keeps the phase of an interval."""
     last_at: datetime | None
     last_task_id: TaskId | None
-    """The last instance. Only it may be open: as long as it is, no other is made."""
+    """The last instance. Only this one may be open, and while it is, no other is made."""
     owner: str
     created_at: datetime
     content_hash: str | None
-    """What the code that registered it said of itself the last time."""
+    """The hash that the registering code last gave of its declaration."""
     deleted_at: datetime | None = None
     version: int = 1
-    """Counts what people and code change, not the ticks."""
+    """Counts changes by people and code, but not ticks."""
     skipped_at: datetime | None = None
-    """The last tick that made no task: an open one held its unique key, its limits could not be counted against, or its
-    zone was not known."""
+    """The last tick that made no task because an open task held its unique key, its limits forbade it, or its zone was
+    unknown."""
     skipped_for: TaskId | None = None
-    """The task that held the key."""
+    """The task that held the unique key."""
     skipped_why: str | None = None
-    """What was wrong with its limits, or its zone."""
+    """What was wrong with its limits or its zone."""
 
     def is_due(self, now: datetime) -> bool:
         """Return whether its tick has come."""
@@ -87,26 +87,26 @@ class Schedule(Content):
         return after + interval if self.next_at is None else interval_tick(self.next_at, interval, after)
 
     def advance(self, now: datetime) -> None:
-        """Let every tick until `now` be over."""
+        """Move `next_at` to the tick after it, or to the first one after `now` if that is later."""
         self.next_at = self.tick_after(now if self.next_at is None else max(now, self.next_at))
 
     def last_tick(self, now: datetime) -> datetime:
-        """Return the last tick until now; the schedule is due, and all that have come since become one task."""
+        """Return the last tick up to `now`; the schedule must be due, and all ticks up to this one become one task."""
         first = self.next_at
         assert first is not None
         if self.interval_seconds is not None:
             interval = timedelta(seconds=self.interval_seconds)
             return interval_tick(first, interval, now) - interval
-        # That is from when on the tick which follows lies ahead: cron's are at whole seconds.
+        # The last tick is the first second after which the following tick is in the future; cron has whole seconds.
         seconds = range((now - first) // _SECOND + 1)
         return first + _SECOND * bisect_left(
             seconds, True, key=lambda second: (self.tick_after(first + _SECOND * second) or _NEVER) > now
         )
 
     def has_missed(self, now: datetime) -> bool:
-        """Return whether the tick that is due was missed: found a minute late, or with the following one.
+        """Return whether the due tick was missed: it is found a minute late, or after the following one.
 
-        What is due though it is no tick stands for those that were skipped while the zone was not known.
+        A `next_at` that is not a tick stands for those that were skipped while the zone was unknown.
         """
         assert self.next_at is not None
         if self.skipped_why is not None and self.tick_after(self.next_at - timedelta.resolution) != self.next_at:
@@ -120,12 +120,12 @@ SCHEDULE_FIELDS = tuple(field.name for field in fields(Schedule))
 
 
 def cron_tick(expression: str, zone: str | None, after: datetime) -> datetime | None:
-    """Return the first instant later than `after` that a cron expression means; None when none comes in 50 years.
+    """Return the first tick of a cron expression after `after`, or None if there is none within 50 years.
 
-    At the changes of daylight saving time it does as Debian's cron: what falls into the hour that is left out comes at
-    its end, what falls into the hour that comes twice comes the first time; `*` in the minute or the hour follows the
-    time that really passes.
-    Raises `ValidationFailed` for what is no expression or no zone.
+    Changes of daylight saving time are handled as in Debian's cron: a tick in the hour that is skipped comes at its
+    end, and one in the hour that is repeated comes the first time; with `*` for the minute or the hour, ticks follow
+    elapsed time.
+    Raises `ValidationFailed` for an invalid expression or zone.
     """
     place, after = zone_of(zone), after.astimezone(UTC)
     wall = _wall(after, place)
@@ -142,13 +142,13 @@ def cron_tick(expression: str, zone: str | None, after: datetime) -> datetime | 
 
 
 def _tick_as_time_passes(expression: str, place: tzinfo, wall: datetime, after: datetime) -> datetime | None:
-    """Return the first instant later than `after` of those at which the clocks show what comes next behind `wall`."""
+    """Return the first instant after `after` at which the clocks show one of the expression's times after `wall`."""
     ticks = (tick for due in CronSim(expression, wall) for tick in _instants(due, place))
     return next((tick for tick in ticks if tick > after), None)
 
 
 def _turned_back(after: datetime, place: tzinfo) -> datetime | None:
-    """Return when the clocks of a place are put back, so that they show once more what they show now; None: never."""
+    """Return when the clocks of a place go back so that they show the present time again, or None if they don't."""
     again = _instants(_wall(after, place), place)[-1]
     if again == after:
         return None
@@ -165,20 +165,20 @@ def _wall(instant: datetime, place: tzinfo) -> datetime:
 
 
 def _instants(wall: datetime, place: tzinfo) -> list[datetime]:
-    """Return when the clocks of a place show this: once, twice in an hour that comes twice, never in one left out."""
+    """Return when the clocks of a place show this: twice in a repeated hour, never in a skipped one, otherwise once."""
     found = {wall.replace(tzinfo=place, fold=fold).astimezone(UTC) for fold in (0, 1)}
     return sorted(instant for instant in found if _wall(instant, place) == wall)
 
 
 def _first_instant(wall: datetime, place: tzinfo) -> datetime:
-    """Return when the clocks of a place show this the first time; where they leave it out, the end of the gap."""
+    """Return when the clocks of a place first show this; if they skip it, return the end of the gap."""
     while not (instants := _instants(wall, place)):
         wall = wall.replace(second=0) + timedelta(minutes=1)
     return instants[0]
 
 
 def interval_tick(phase: datetime, interval: timedelta, after: datetime) -> datetime:
-    """Return the first instant later than `after` that is whole intervals before or behind `phase`."""
+    """Return the first instant after `after` that is a whole number of intervals before or after `phase`."""
     return phase + interval * ((after - phase) // interval + 1)
 
 
@@ -190,14 +190,14 @@ def zone_of(name: str | None) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        said = f"{name[:64]!r} is not a time zone that the server knows; write one such as Europe/Berlin, or UTC"
-        raise _refused("zone", f"{said}, or update the tzdata of its machine") from None
+        message = f"{name[:64]!r} is not a time zone that the server knows; write one such as Europe/Berlin, or UTC"
+        raise _refused("zone", f"{message}, or update the tzdata of its machine") from None
 
 
 def first_tick(cron: str | None, zone: str | None, interval_seconds: float | None, now: datetime) -> datetime:
     """Return the first tick of a schedule that begins now.
 
-    Raises `ValidationFailed` for what is no expression or zone, and for an expression that never comes true.
+    Raises `ValidationFailed` for an invalid expression or zone, and for an expression that never occurs.
     """
     if cron is None:
         assert interval_seconds is not None
@@ -230,5 +230,5 @@ def _is_cron(parts: list[str]) -> bool:
     return True
 
 
-def _refused(field: str, said: str) -> ValidationFailed:
-    return ValidationFailed(f"{field}: {said}", errors=[{"loc": [field], "msg": said, "type": field}])
+def _refused(field: str, message: str) -> ValidationFailed:
+    return ValidationFailed(f"{field}: {message}", errors=[{"loc": [field], "msg": message, "type": field}])

@@ -1,4 +1,4 @@
-"""Steps that a task keeps, and messages that are sent to it: what is the same, what is too large, what still waits."""
+"""The steps that a task keeps and the messages that are sent to it: their comparison, and their bounds."""
 
 import json
 from dataclasses import dataclass, fields
@@ -11,7 +11,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.errors import TaskConflict, TooManyRequests, ValidationFailed
 
 StepKey = tuple[int, str, int]
-"""(task seq, name, how often the name came before)."""
+"""(task seq, name, how often the name has occurred before)."""
 
 MessageKey = tuple[int, str, str]
 """(task seq, name, id)."""
@@ -19,7 +19,7 @@ MessageKey = tuple[int, str, str]
 
 @dataclass(slots=True)
 class Step:
-    """A kept step; one field for each column of the table. JSON is text."""
+    """A kept step, with one field for each column of the table. JSON is text."""
 
     task_seq: int
     number: int
@@ -36,11 +36,11 @@ class Step:
 
     @property
     def key(self) -> StepKey:
-        """Return what no two steps share."""
+        """Return the unique key of the step."""
         return (self.task_seq, self.name, self.occurrence)
 
     def is_same(self, other: "Step") -> bool:
-        """Return whether the other tells of the same step once more."""
+        """Return whether the other one repeats this step."""
         return (self.kind, self.function) == (other.kind, other.function) and same_json(self.result, other.result)
 
 
@@ -49,7 +49,7 @@ STEP_FIELDS = tuple(field.name for field in fields(Step))
 
 @dataclass(slots=True)
 class Message:
-    """A message for a task; one field for each column of the table. JSON is text."""
+    """A message for a task, with one field for each column of the table. JSON is text."""
 
     task_seq: int
     number: int
@@ -59,11 +59,11 @@ class Message:
     sender: str
     sent_at: datetime
     step: int | None = None
-    """The number of the step that took it; None while it waits."""
+    """The number of the step that received it; None while it waits."""
 
     @property
     def key(self) -> MessageKey:
-        """Return what no two messages share."""
+        """Return the unique key of the message."""
         return (self.task_seq, self.name, self.id)
 
 
@@ -71,7 +71,7 @@ MESSAGE_FIELDS = tuple(field.name for field in fields(Message))
 
 
 def same_json(one: str | None, other: str | None) -> bool:
-    """Return whether two JSON texts say the same, however a database has written them; of what is sealed, digests."""
+    """Return whether two JSON texts have the same value, however a database wrote them; sealed ones go by digest."""
     if one == other or one is None or other is None:
         return one == other
     if is_sealed(one) and is_sealed(other):
@@ -88,14 +88,14 @@ def _canonical(text: str) -> str:
 
 
 def _number(digits: str) -> str:
-    """Return a number as a text that no JSON string is: 1e2 and 100.0 are 100, -0.0 is 0, as PostgreSQL has them."""
+    """Return a number as text that can't be a JSON string: as in PostgreSQL, 1e2 and 100.0 are 100, and -0.0 is 0."""
     number = Decimal(digits)
     plain = format(number, "f") if number else "0"
     return "\0" + (plain.rstrip("0").rstrip(".") if "." in plain else plain)
 
 
 def check_step(task: Task, result: str | None) -> None:
-    """Raise `ValidationFailed` for a result that is too large, and for one step too many."""
+    """Raise `ValidationFailed` if the result is too large, or the task has too many steps."""
     if result is not None and len(result) > MOST_RESULT:
         raise ValidationFailed(
             f"result: a step keeps at most {MOST_RESULT:,} characters of JSON, not {len(result):,}: upload a"
@@ -103,13 +103,13 @@ def check_step(task: Task, result: str | None) -> None:
         )
     if task.steps >= MOST_STEPS:
         raise ValidationFailed(
-            f"step: a task keeps at most {MOST_STEPS:,} steps: let one step do more, or submit further tasks"
+            f"step: a task may have at most {MOST_STEPS:,} steps: do more in each step, or submit further tasks"
         )
 
 
-def check_repeated(kept: Step, told: Step) -> None:
-    """Raise `TaskConflict` unless a step that is kept already is told once more as it is."""
-    if not kept.is_same(told):
+def check_repeated(kept: Step, repeated: Step) -> None:
+    """Raise `TaskConflict` unless a report of a kept step repeats it unchanged."""
+    if not kept.is_same(repeated):
         raise TaskConflict(
             f"step {kept.name!r}, number {kept.occurrence} of that name, was kept in run {kept.run_id} with another"
             " result: read the kept steps before running one"
@@ -117,7 +117,7 @@ def check_repeated(kept: Step, told: Step) -> None:
 
 
 def check_message(data: str | None, waiting: int) -> None:
-    """Raise `ValidationFailed` for data that is too large, and `TooManyRequests` when too many messages wait."""
+    """Raise `ValidationFailed` if the data is too large, and `TooManyRequests` if too many messages wait."""
     if data is not None and len(data) > MOST_DATA:
         raise ValidationFailed(
             f"data: a message has at most {MOST_DATA:,} characters of JSON, not {len(data):,}: send where to find it"

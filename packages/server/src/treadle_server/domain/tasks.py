@@ -1,4 +1,4 @@
-"""A task and its runs, as the rules see them: one field for each column of the table."""
+"""A task and its runs, with one field for each column of their tables."""
 
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
@@ -15,22 +15,22 @@ NEVER_RUN = -1
 """The `run_id` of a task that was never claimed."""
 
 RunKey = tuple[TaskId, int]
-"""A task, and one of its runs: what fences every report."""
+"""A task and the number of one of its runs, which fence every report."""
 
 _INTERNAL = f"{INTERNAL}:"
 
 
 class ClaimKey(NamedTuple):
-    """Under which a claim over HTTP may be sent again."""
+    """The idempotency key under which a claim over HTTP may be repeated."""
 
     text: str
     body: bytes
-    """A digest of the request's body, which is to be the same."""
+    """A digest of the request's body, which must be the same."""
 
 
 @dataclass(slots=True)
 class Task:
-    """A task with its open run, if it has one. JSON fields hold the text that came in, never parsed again."""
+    """A task with its open run, if it has one. JSON fields hold the text as it was received, never parsed again."""
 
     seq: int
     id: TaskId
@@ -89,50 +89,50 @@ class Task:
     checkpoint: str | None = None
     progress: str | None = None
     usage_before: float | None = None
-    """What the runs that are over have used; `usage` is the sum over all."""
+    """The usage of the runs that have ended; `usage` is the sum over all runs."""
     goes_first: bool = False
-    """Whether it is the first of its target's line, whatever the priorities: it was resumed, or a run of it ended."""
+    """Whether it goes first in its target's line, whatever the priorities: it was resumed, or a run of it has ended."""
     trace: str | None = None
-    """The context of its submit: W3C's `traceparent`, behind a space its `tracestate`, and a line below `baggage`."""
+    """The trace context of its submit: W3C's `traceparent`, a space and `tracestate`, a line feed and `baggage`."""
     steps: int = 0
     """How many steps it keeps."""
     limits: str | None = None
     """The limits that it counts against, as JSON text; `limit_key` names their buckets, in the same order."""
     parked: bool = False
-    """Whether nothing but a limit keeps it waiting."""
+    """Whether only a limit keeps it waiting."""
     flow_id: str | None = None
     on_dependency_failure: str | None = None
     arguments_from: str | None = None
     unmet: int | None = None
     """How many of its dependencies have not ended as it needs them; None: it has none."""
     telling: int | None = None
-    """How far the tasks that wait for it were told of where it is (`domain/dependencies.py`); None: none wait."""
+    """How far the tasks that wait for it were notified of its state (`domain/dependencies.py`); None: none wait."""
     digest: bytes | None = None
-    """That of its last run, if that has completed and is told by the task alone (`domain/last_run.py`)."""
+    """The digest of its last run, if that has completed and only the task holds it (`domain/last_run.py`)."""
 
     @property
     def stands_in_line(self) -> bool:
-        """Return whether something else than its place in the queue decides when it may be claimed."""
+        """Return whether more than its place in the queue decides when it may be claimed: a target, or limits."""
         return self.target_num is not None or self.limit_key is not None
 
     @property
     def trace_id(self) -> str | None:
-        """Return the trace that it belongs to."""
+        """Return the id of the trace that it belongs to, or None."""
         return None if self.trace is None else self.trace[3:35]
 
     @property
     def trace_context(self) -> dict[str, str]:
-        """Return what carries the context of its trace, by W3C's names."""
+        """Return the headers that carry its trace context, by W3C's names."""
         if self.trace is None:
             return {}
         parent, _, rest = self.trace.partition(" ")
         state, _, baggage = rest.partition("\n")
-        told = {"traceparent": parent, "tracestate": state, "baggage": baggage}
-        return {name: value for name, value in told.items() if value}
+        headers = {"traceparent": parent, "tracestate": state, "baggage": baggage}
+        return {name: value for name, value in headers.items() if value}
 
     @property
     def is_leased(self) -> bool:
-        """Return whether a worker holds a run of it."""
+        """Return whether it has an open run."""
         return self.status in LEASED
 
     @property
@@ -142,12 +142,12 @@ class Task:
 
     @property
     def is_encrypted(self) -> bool:
-        """Return whether the server can't read what it carries: its payload says so, and stays what it is."""
+        """Return whether it is encrypted, so that the server can't read its values; its payload decides, for good."""
         return is_sealed(self.payload)
 
     @property
     def is_bound(self) -> bool:
-        """Return whether it is of a flow, waits for tasks, or is waited for."""
+        """Return whether it belongs to a flow, waits for tasks, or is waited for."""
         return not (self.flow_id is None and self.unmet is None and self.telling is None)
 
     @property
@@ -162,30 +162,30 @@ class Task:
 
 
 def check_times(due_at: datetime | None, deadline: datetime | None, *, due: str) -> None:
-    """Raise `ValidationFailed` for a deadline that comes before the task may run; `due` is what that instant is called.
+    """Raise `ValidationFailed` if the deadline is before the task may run; `due` names that instant in the message.
 
-    Of an instant that is not known, None, nothing follows.
+    An unknown instant, None, is not checked.
     """
     if due_at is not None and deadline is not None and deadline <= due_at:
-        raise ValidationFailed(f"deadline: lies before {due}, so that the task could never run")
+        raise ValidationFailed(f"deadline: is before {due}, so the task could never run")
 
 
 TASK_FIELDS = tuple(field.name for field in fields(Task))
 
 task_values = attrgetter(*TASK_FIELDS)
-"""All of a task's values, in their order."""
+"""Returns the values of all fields of a task, in their order."""
 
 
 def copy_of(task: Task) -> Task:
-    """Return the task as it is now, as an object of its own, in a fifth of the time that `copy.copy` takes."""
+    """Return a copy of the task, in a fifth of the time that `copy.copy` takes."""
     return Task(*task_values(task))
 
 
 @dataclass(slots=True)
 class Run:
-    """A resolved attempt at a task; it is written once and never changes.
+    """An ended attempt at a task; it is written once and never changes.
 
-    Not frozen, though: that would make it three times as dear, and there is one for every task.
+    It is not frozen, because that would make it three times as expensive, and there is one for every task.
     """
 
     task_seq: int
@@ -200,7 +200,7 @@ class Run:
     started_at: datetime | None
     ended_at: datetime
     digest: bytes | None = None
-    """What a report of the same outcome must equal to be the same report."""
+    """The digest that a repeated report of the same outcome must have."""
 
 
 RUN_FIELDS = tuple(field.name for field in fields(Run))
@@ -219,13 +219,13 @@ class Hold:
     task_id: TaskId
     lease_seconds: float
     slot_only: bool = False
-    """Whether it keeps its worker's slot alone, and not the next run of its task."""
+    """Whether it only keeps its worker's slot, and does not keep the next run of its task from starting."""
     is_limited: bool = False
     """Whether its task counts against limits."""
 
 
 class Lease(NamedTuple):
-    """A run's lease as it stood after a command: what follows in the same batch goes on with the task itself."""
+    """A run's lease after a command: a copy, because later commands of the batch may change the task itself."""
 
     id: TaskId
     run_id: int
@@ -236,5 +236,5 @@ class Lease(NamedTuple):
 
 
 def lease_of(task: Task) -> Lease:
-    """Return the lease of a task's open run as it stands now."""
+    """Return the present lease of a task's open run."""
     return Lease(task.id, task.run_id, task.taken_until, task.weight, task.scopes, task.cancel_requested)

@@ -1,4 +1,4 @@
-"""Which rooms somebody reads who does not read all of them, and which workers are his own."""
+"""Which rooms a user may read that may not read all of them, and which workers are the user's own."""
 
 from dataclasses import dataclass
 
@@ -7,26 +7,26 @@ from treadle.wire.names import SHARED_ROOMS
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """What scopes of a kind name, mostly rooms: by names and by how they begin; where all are, `None` stands for it."""
+    """What scopes of a kind name, mostly rooms: full names and prefixes. If all are named, `None` is used instead."""
 
     names: frozenset[str] = frozenset()
     prefixes: tuple[str, ...] = ()
 
     def admits(self, room: str) -> bool:
-        """Return whether the room is read: its tasks, targets and events."""
+        """Return whether the room's tasks, targets and events may be read."""
         return room in self.names or room.startswith(self.prefixes)
 
     def admits_job(self, room: str) -> bool:
-        """Return whether jobs of the room are seen: those of the shared rooms are from every room that is read."""
+        """Return whether jobs of the room are visible: those of shared rooms are to anyone who may read any room."""
         return self.admits(room) or (room in SHARED_ROOMS and not self.is_blind)
 
     def reaches_into(self, start: str) -> bool:
-        """Return whether something that begins so is named."""
+        """Return whether anything that begins with `start` is named."""
         return any(name.startswith(start) for name in (*self.names, *self.prefixes)) or start.startswith(self.prefixes)
 
     @property
     def is_blind(self) -> bool:
-        """Return whether no room at all is read."""
+        """Return whether no room at all may be read."""
         return not (self.names or self.prefixes)
 
     def __str__(self) -> str:
@@ -35,11 +35,11 @@ class Visibility:
 
 @dataclass(frozen=True, slots=True)
 class OwnWorkers:
-    """The workers of a user that one of his tokens may be."""
+    """The workers of a user that one of the user's tokens may act as."""
 
     owner: str
     named: Visibility | None
-    """By group and name, as scopes write them (`group/name`); None: all of his."""
+    """Which of them, by group and name as in scopes (`group/name`); None: all."""
 
     def __str__(self) -> str:
         return f"{self.owner!r} {self.named}"

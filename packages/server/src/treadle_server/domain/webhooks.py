@@ -1,4 +1,4 @@
-"""Which outcomes a webhook is told, what is said of them, and when it is tried again."""
+"""Which outcomes a webhook gets, the body of a delivery, and when a failed one is tried again."""
 
 import base64
 import hmac
@@ -21,17 +21,17 @@ FIRST_DELAY = 5.0
 LONGEST_DELAY = 6 * 3600.0
 
 MOST_RESULT = 65_536
-"""Characters of a result that is told; a longer one is left out, and read from the task."""
+"""The longest result, in characters, that a delivery contains; a longer one is left out, to be read from the task."""
 
 MOST_ERROR = 10_000
 
 PREFIX = "whsec_"
-"""How a secret begins, in Standard Webhooks."""
+"""The prefix of secrets in Standard Webhooks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A webhook, as far as it decides what it is told."""
+    """The part of a webhook that decides which outcomes it gets."""
 
     id: str
     room: str
@@ -40,7 +40,7 @@ class Hook:
     statuses: frozenset[Status]
 
     def wants(self, task: Task) -> bool:
-        """Return whether it is told of the task's outcome; one in `@global` hears of every room."""
+        """Return whether it gets the task's outcome; one in `@global` gets those of every room."""
         return (
             task.status in self.statuses
             and self.room in {GLOBAL, task.room}
@@ -50,28 +50,28 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a try."""
+    """The outcome of one delivery attempt."""
 
     status: int | None
-    """The HTTP status; None when there was no answer."""
+    """The HTTP status; None if there was no answer."""
     error: str | None
-    """What was wrong; None when the receiver took it."""
+    """What went wrong; None if the receiver accepted it."""
     retry_after: float | None = None
-    """Seconds that the receiver wants to be left alone."""
+    """Seconds after which the receiver asks to be tried again."""
     is_final: bool = False
-    """Whether trying again is of no use."""
+    """Whether another attempt is pointless."""
 
 
 def reason_of(error: BaseException) -> str:
-    """Return why a try failed: the exception's kind and words, or those behind it where it has none, as httpx' have."""
-    saying = error
-    while not str(saying) and (behind := saying.__cause__ or saying.__context__) is not None:
-        saying = behind
-    return f"{type(error).__name__}: {saying}".removesuffix(": ")
+    """Return why an attempt failed: the exception's class, and its message or, as with httpx, that of its cause."""
+    shown = error
+    while not str(shown) and (cause := shown.__cause__ or shown.__context__) is not None:
+        shown = cause
+    return f"{type(error).__name__}: {shown}".removesuffix(": ")
 
 
 def body_of(task: Task, at: datetime) -> str:
-    """Return what is sent of a task that has just ended: JSON, as it stays through every try."""
+    """Return the JSON body for a task that has just ended, which stays the same for every attempt."""
     is_long = task.result is not None and len(task.result) > MOST_RESULT
     data: dict[str, Any] = {
         "id": task.id,
@@ -92,12 +92,12 @@ def body_of(task: Task, at: datetime) -> str:
         "completed_at": task.completed_at,
         "version": task.version,
     }
-    said = {"type": f"task.{task.status}", "timestamp": at, "data": data}
-    return orjson.dumps(said, option=orjson.OPT_UTC_Z).decode()
+    event = {"type": f"task.{task.status}", "timestamp": at, "data": data}
+    return orjson.dumps(event, option=orjson.OPT_UTC_Z).decode()
 
 
 def new_secret() -> str:
-    """Return a new secret: 32 random bytes, written as Standard Webhooks wants it."""
+    """Return a new secret: 32 random bytes, in the form of Standard Webhooks."""
     return PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
@@ -109,9 +109,9 @@ def signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
 
 
 def delay_after(attempts: int, draw: Callable[[], float], asked: float | None = None) -> timedelta:
-    """Return how long a delivery that failed `attempts` times waits: 5 s, 20 s, 80 s … 6 h, a quarter more or less.
+    """Return how long a delivery that failed `attempts` times waits: 5 s, 20 s, 80 s … 6 h, plus or minus a quarter.
 
-    `asked` is what the receiver wants (Retry-After, seconds); it is heeded up to the longest delay.
+    `asked` is the receiver's Retry-After in seconds, which is respected up to the longest delay.
     """
     base = min(FIRST_DELAY * 4 ** min(attempts - 1, 20), LONGEST_DELAY)
     seconds = base * (0.75 + 0.5 * draw())

@@ -1,6 +1,7 @@
-"""Whether one JSON Schema only widens another: every value that is valid under the old one is valid under the new.
+"""Decides whether one JSON Schema only widens another: every value valid under the old one is valid under the new one.
 
-The answer errs on one side: what is not understood (`not`, `if`, `patternProperties` that changed, …) is no widening.
+The answer errs on the safe side: whatever is not understood (a changed `not`, `if`, `patternProperties` …) does not
+count as widening.
 """
 
 import json
@@ -8,16 +9,16 @@ from collections.abc import Iterable
 from typing import Any, TypeGuard
 
 MOST_STEPS = 5_000
-"""Pairs of schemas that are compared at most, some 10 ms; two that take more are no widening."""
+"""How many pairs of schemas are compared, in some 10 ms; if that is not enough, the answer is no."""
 
 MOST_NODES = 50_000
-"""Values of the old schema that are looked at in all while it is sought whether they changed, some 50 ms."""
+"""How many values of the old schema are searched for changes in all, in some 50 ms."""
 
 MOST_TEXT = 1024 * 1024
-"""Characters of a schema that is read for it."""
+"""The longest schema, in characters, that is compared."""
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-"""The only dialect that is understood; what names none is of this one."""
+"""The only dialect that is understood, and the one of a schema that names none."""
 
 _SAYS_NOTHING = frozenset(
     {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$defs"}
@@ -39,7 +40,7 @@ _NONE: Pairs = frozenset()
 
 
 def widens(old: str, new: str) -> bool:
-    """Return whether the JSON Schema `new` admits all that `old` does, as far as is understood; both are JSON text."""
+    """Return whether the JSON Schema `new` is known to admit all that `old` does; both are JSON text."""
     if max(len(old), len(new)) > MOST_TEXT:
         return False
     if '"$id"' in old or '"$id"' in new:
@@ -59,7 +60,7 @@ class _TooManyNodes(Exception):
 
 
 def same_value(one: object, other: object) -> bool:
-    """Return whether two JSON values are equal: 1 and 1.0 are, 1 and true, which Python holds equal, are not."""
+    """Return whether two JSON values are equal: 1 and 1.0 are, but not 1 and true, which are equal in Python."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):
@@ -70,7 +71,7 @@ def same_value(one: object, other: object) -> bool:
 
 
 class _Comparison:
-    """Two documents, and how much of them was compared."""
+    """A comparison of two documents, with a count of its work."""
 
     def __init__(self, old: Any, new: Any) -> None:
         self._old = old
@@ -81,8 +82,8 @@ class _Comparison:
     def holds(self, old: Any, new: Any, here: Pairs, above: Pairs) -> bool:
         """Return whether `new` admits all that `old` does.
 
-        `above` are pairs of a value that this one is a part of: they may be assumed, for values end somewhere (so two
-        recursive schemas are compared once); `here` are those of this very value, which prove nothing of themselves.
+        `above` are the pairs for values that contain this one: they may be assumed to hold, because values are finite,
+        so recursive schemas are compared only once. `here` are the pairs for this same value, which may not be assumed.
         """
         self._steps += 1
         pair = (id(old), id(new))
@@ -104,7 +105,7 @@ class _Comparison:
         return self._by_old(given, new, here, above) or self._by_new(given, wanted, here, above)
 
     def _by_old(self, old: dict[str, Any], new: Any, here: Pairs, above: Pairs) -> bool:
-        """Return whether it holds for what `old` is made of: what it refers to, and each of its alternatives."""
+        """Return whether `new` admits what `old` is made of: the schema it refers to, or each of its alternatives."""
         for name in ("$ref", "allOf", "anyOf", "oneOf"):
             if name not in old:
                 continue
@@ -122,7 +123,7 @@ class _Comparison:
 
     @staticmethod
     def _joined(rest: dict[str, Any], one: Any) -> Any:
-        """Return an alternative with what stands beside all of them, unless both speak of the same."""
+        """Return an alternative joined with the keywords beside it, unless they overlap."""
         if not rest or not isinstance(one, dict) or "$ref" in one or rest.keys() & one.keys():
             return one
         return {**rest, **one}
@@ -169,7 +170,7 @@ class _Comparison:
 
     @staticmethod
     def _referred(document: Any, pointer: object) -> Any:
-        """Return the definition that a reference within the document names; None for any other."""
+        """Return the definition that a reference within the document names; None for any other reference."""
         if not isinstance(pointer, str) or not isinstance(document, dict) or "$id" in document:
             return None
         place, _, name = pointer.rpartition("/")
@@ -179,7 +180,7 @@ class _Comparison:
         return definitions.get(name)
 
     def _is_unchanged(self, old: dict[str, Any], new: dict[str, Any]) -> bool:
-        """Return whether both say the same, and all that they refer to does."""
+        """Return whether both are the same, with everything that they refer to."""
         names = self._references(old)
         if not same_value(old, new):
             return False
@@ -193,7 +194,7 @@ class _Comparison:
         return True
 
     def _references(self, schema: Any) -> set[str]:
-        """Return what a part of the old schema refers to. Raises `_TooManyNodes` when too much was looked at."""
+        """Return the references in a part of the old schema. Raises `_TooManyNodes` if it takes too long."""
         found: set[str] = set()
         waiting = [schema]
         while waiting:
@@ -213,7 +214,7 @@ class _Comparison:
 
 
 def _implies_plain(old: dict[str, Any], name: str, value: Any) -> bool:
-    """Return whether `old` implies a keyword that speaks of no other schema."""
+    """Return whether `old` implies a keyword that contains no other schema."""
     has = old.get(name)
     if name in _BOUNDS:
         return _implies_bound(old, name, value)
@@ -246,7 +247,7 @@ def _implies_bound(old: dict[str, Any], name: str, value: Any) -> bool:
         return True
     if not _is_number(near):
         return False
-    # More than 5 is at least 5; at least 5 is more than anything below it.
+    # "More than 5" implies "at least 5"; "at least 5" implies "more than" anything below 5.
     return sign * near > sign * value or (near == value and name in {"minimum", "maximum"})
 
 
@@ -255,7 +256,7 @@ def _is_number(value: object) -> TypeGuard[int | float]:
 
 
 def _values(schema: dict[str, Any]) -> list[Any] | None:
-    """Return the values that the schema lists; None when it lists none."""
+    """Return the values that the schema lists, or None if it lists none."""
     if "const" in schema:
         return [schema["const"]]
     listed: list[Any] | None = schema.get("enum")
@@ -263,7 +264,7 @@ def _values(schema: dict[str, Any]) -> list[Any] | None:
 
 
 def _types(schema: dict[str, Any]) -> set[str] | None:
-    """Return the types that the schema's values have; None when it does not say."""
+    """Return the types of the schema's values, or None if it does not say."""
     if (types := schema.get("type")) is not None:
         return {types} if isinstance(types, str) else set(types)
     values = _values(schema)

@@ -1,7 +1,7 @@
-"""Limits that reject: what is known of them is read before tasks are put in, and looked at again before the commit.
+"""Limits that reject: their state is read before tasks are added, and checked again before the commit.
 
-Commands decide by what was read without a lock, so that a submit waits for nobody. Servers that share a database look
-again under the lock of the limits: who was overtaken does its batch anew.
+Commands decide by what was read without a lock, so that no submit waits for another. Servers that share a database
+check again under the lock of the limits: one that was overtaken applies its batch again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from treadle_server.store.transaction.limit_waits import crowds_of, uses_of
 
 
 async def read_admission(work: UnitOfWork, reads: ReadSet) -> None:
-    """Read what is used and waits of the limits that reject and that tasks of the batch may be put in for."""
+    """Read the use and the waiting tasks of the rejecting limits that the batch's new tasks may count against."""
     if all(limit.on_full != "reject" for limit in work.limits.values()):
         return
     bucket_ids = {one.bucket_id for one in named_by_new(work, reads) if _rejects(work, one)}
@@ -29,14 +29,14 @@ async def read_admission(work: UnitOfWork, reads: ReadSet) -> None:
     buckets = await read_buckets(work.tx, bucket_ids, work.now)
     work.admission = Admission(await crowds_of(work.tx, bucket_ids, buckets))
     if work.schedules:
-        # A schedule's next task is put in by the batch that ends the last one.
+        # The batch that ends a schedule's task may add the next one, so the use of the ended one must not count.
         work.own_uses = await uses_of(work.tx, {task.seq for task in work.tasks.values() if task.limit_key is not None})
 
 
 async def confirm_admission(work: UnitOfWork) -> None:
-    """Look again, under the lock of the limits, where another server may have put something in meanwhile.
+    """Check again, under the lock of the limits, where another server may have added tasks meanwhile.
 
-    Raises `Overtaken` when together they are beyond a limit.
+    Raises `Overtaken` if the tasks of both exceed a limit.
     """
     grown = work.admission.grown
     if not grown or work.tx.is_exclusive:
@@ -45,11 +45,11 @@ async def confirm_admission(work: UnitOfWork) -> None:
     bucket_ids = {BucketId(work.admission.crowds[bucket].bucket.limit.num, bucket) for bucket in grown}
     now = await crowds_of(work.tx, bucket_ids, await read_buckets(work.tx, bucket_ids, work.now))
     if any(work.admission.is_passed(bucket, crowd) for bucket, crowd in now.items()):
-        raise Overtaken("a limit that rejects was filled by another server")
+        raise Overtaken("another server filled a limit that rejects")
 
 
 def _new_tasks(work: UnitOfWork, reads: ReadSet) -> Iterator[tuple[Job, str, Sequence[Any], str]]:
-    """Return the job, room, limits of its own and payload of each task that may be put in."""
+    """Yield the job, room, own limits and payload of each task that the batch may add."""
     for name, room, own, payload in reads.submits:
         if name in work.jobs:
             yield work.jobs[name], room, own or [], payload
@@ -59,12 +59,12 @@ def _new_tasks(work: UnitOfWork, reads: ReadSet) -> Iterator[tuple[Job, str, Seq
 
 
 def named_by_new(work: UnitOfWork, reads: ReadSet) -> Iterator[Named]:
-    """Yield the limits that the tasks count against which the batch may put in."""
+    """Yield the limits that the batch's new tasks may count against."""
     for job, room, own, payload in _new_tasks(work, reads):
         try:
             yield from named_by(job.room, work.rules.limits_of(job), room, own, payload)
         except ValidationFailed:
-            continue  # its command says so
+            continue  # its command raises this error
 
 
 def _rejects(work: UnitOfWork, one: Named) -> bool:

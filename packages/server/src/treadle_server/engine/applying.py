@@ -1,8 +1,8 @@
-"""Commands are applied to a unit of work: what they need is read, each changes it in its turn, and that is written."""
+"""Applies commands to a unit of work: reads what they need, lets each change it in turn, and writes the changes."""
 
 from collections.abc import Sequence
 
-from treadle_server.engine.commands.instances import go_on
+from treadle_server.engine.commands.instances import make_next_instances
 from treadle_server.engine.fast_path.reports import Taken
 from treadle_server.engine.locking import lock
 from treadle_server.engine.pending import Pending
@@ -14,9 +14,9 @@ from treadle_server.store.transaction.heads import lanes_of_job
 
 
 async def apply(work: UnitOfWork, reads: ReadSet, taken: Taken, commands: Sequence[Pending]) -> None:
-    """Write what was `taken` by the fast path, and apply the commands, which have declared what they `reads`.
+    """Write what the fast path has `taken`, and apply the commands, whose needs are declared in `reads`.
 
-    Of each command its outcome is noted, or why it is refused.
+    Each command's outcome or refusal is stored in its `Pending`.
     """
     work.is_plain = False
     await lock(work, reads, taken.tasks.values())
@@ -25,10 +25,10 @@ async def apply(work: UnitOfWork, reads: ReadSet, taken: Taken, commands: Sequen
     for pending in commands:
         try:
             pending.outcome = pending.command.apply(work)
-        except Exception as error:  # noqa: BLE001 - told to the one who asked
+        except Exception as error:  # noqa: BLE001 - raised to the caller
             pending.refusal = error
     if work.schedules:
-        go_on(work)
+        make_next_instances(work)
     work.due_ahead.follow(work.written, work.dependencies.watched)
     await write(work)
     for job_num in work.wake_jobs:

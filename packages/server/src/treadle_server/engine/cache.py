@@ -1,8 +1,8 @@
 """What the writer remembers of the database between its transactions, so that plain submits read nothing.
 
-SQLite tells by one number whether another connection has written since: as long as it has not, everything that this
-writer knew after its last commit still stands. On PostgreSQL there is such a number as long as this server is the
-exclusive writer (`store/postgres/exclusive.py`); when there are others nothing is remembered.
+SQLite has a number that shows whether another connection has written: as long as it stays the same, everything that
+this writer knew after its last commit is still true. On PostgreSQL there is such a number while this server is the
+exclusive writer (`store/postgres/exclusive.py`); when there are others, nothing is remembered.
 """
 
 from collections import Counter, defaultdict
@@ -21,20 +21,20 @@ Queue = tuple[int, str]
 """A job's number and, in a fair job, the room."""
 
 MOST_JOBS = 10_000
-"""Jobs that are remembered at most."""
+"""How many jobs are remembered at most."""
 
 MOST_TARGETS = 50_000
-"""Targets whose numbers are remembered at most, about 10 MB; beyond, all are forgotten and read as they come."""
+"""How many targets' numbers are remembered at most, about 10 MB; beyond that all are forgotten and read on demand."""
 
 BLOCK, MOST_OF_BLOCK = 64, 4096
-"""Numbers of tasks that are taken from PostgreSQL at once: twice as many each time as long as they are used up.
+"""How many task numbers are taken from PostgreSQL at once: at first, and at most. The block doubles with each use.
 
-A bulk of 1,000 that took its own in its transaction went there and back four times instead of once.
+A bulk of 1,000 that took its numbers in its own transaction needed four round trips instead of one.
 """
 
 
 class Cache:
-    """Jobs with their lanes and the counts of their queues, targets, and the next task's number."""
+    """Jobs with their lanes and the counts of their queues, targets, and the numbers of the next tasks."""
 
     def __init__(self, *on_clear: Callable[[], None]) -> None:
         self._as_of: int | None = None
@@ -48,7 +48,7 @@ class Cache:
         self._on_clear = on_clear
 
     def clear(self) -> None:
-        """Forget everything: a transaction failed, or somebody else has written."""
+        """Forget everything, because a transaction failed or another writer has written."""
         self._as_of = None
         self._jobs.clear()
         self._lanes.clear()
@@ -63,14 +63,14 @@ class Cache:
         self._seqs, self._block = (), BLOCK
 
     def look(self, tx: Tx) -> bool:
-        """Return whether anything may be remembered in this transaction; forget it if another has written since."""
+        """Return whether the cache may be used in this transaction; clear it if another writer has written since."""
         if not tx.is_exclusive or tx.version != self._as_of:
             self.clear()
             self._as_of = tx.version
         return tx.is_exclusive
 
     async def job(self, tx: Tx, full_name: str) -> Job | None:
-        """Return the job, or None when there is none, or it was deleted."""
+        """Return the job, or None if it does not exist or was deleted."""
         job = self._jobs.get(full_name)
         if job is None:
             try:
@@ -92,15 +92,15 @@ class Cache:
         self.count({(lane, "pending", priority): n for (lane, priority), n in counted.items()})
 
     def lane(self, key: tuple[int, str, str]) -> int | None:
-        """Return the number of a lane of a job that was asked for."""
+        """Return the number of a lane, whose job must have been looked up before; None if there is no such lane."""
         return self._lanes.get(key)
 
     def waiting(self, job: Job, room: str) -> Counter[int]:
-        """Return how many wait in the queue of the job, by priority; who adds to it counts them there."""
+        """Return how many tasks wait in the queue of the job, by priority; whoever adds tasks counts them there."""
         return self._waiting[job.num, room]
 
     async def targets(self, tx: Tx, names: set[TargetName]) -> Mapping[TargetName, int]:
-        """Return the numbers of these targets among others; those that don't exist are made."""
+        """Return the numbers of these targets, among others; those that don't exist are created."""
         missing = names - self._targets.keys()
         if missing and len(self._targets) + len(missing) > MOST_TARGETS:
             self._targets, missing = {}, names
@@ -108,7 +108,7 @@ class Cache:
         return self._targets
 
     async def take_seqs(self, tx: Tx, count: int) -> Sequence[int]:
-        """Return the numbers of `count` new tasks, ascending; what is fetched beyond them is kept for the next."""
+        """Return numbers for `count` new tasks, ascending; surplus numbers are kept for the next call."""
         if len(self._seqs) < count:
             self._seqs = await coming_seqs(tx, max(count, self._block))
             self._block = min(2 * self._block, MOST_OF_BLOCK)
@@ -116,13 +116,13 @@ class Cache:
         return taken
 
     def count(self, deltas: Mapping[CountKey, int]) -> None:
-        """Follow what else was counted in a transaction."""
+        """Apply other changes of the counts that a transaction made."""
         for (lane, status, priority), n in deltas.items():
             if status == "pending" and (queue := self._queue_of.get(lane)) is not None:
                 self._waiting[queue][priority] += n
 
     def invalidate(self, jobs: Iterable[Job], lanes: Iterable[Lane], *, new_tasks: bool) -> None:
-        """Follow what else was changed: jobs and lanes are read anew, and numbers that others took are left to them."""
+        """Forget the jobs and lanes that changed, to be read again; with `new_tasks`, the numbers in stock too."""
         changed = {job.num for job in jobs} | {lane.job_num for lane in lanes if lane.id not in self._queue_of}
         for job in self._jobs.values():
             if job.num in changed:

@@ -1,4 +1,4 @@
-"""What a batch of commands has changed in memory, and is to be written, by kind."""
+"""What a batch of commands has changed in memory and is still to be written, by kind."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,26 +21,26 @@ from treadle_server.store.transaction.schedules import Tick
 
 @dataclass(slots=True)
 class Changes:
-    """What is to be written, by kind; tasks by their numbers."""
+    """What is to be written, by kind; tasks are keyed by number."""
 
     before: dict[int, Task] = field(default_factory=dict)
-    """What tasks were that were there before the batch, and that it may have changed."""
+    """Copies of the tasks that existed before the batch and that it may have changed, as they were."""
     was: dict[int, Status | None] = field(default_factory=dict)
     last_change: dict[int, int] = field(default_factory=dict)
     new_tasks: dict[int, Task] = field(default_factory=dict)
     promoted: list[tuple[Task, int]] = field(default_factory=list)
-    """Tasks whose time has come and that nothing else decides about, each with the version that it had."""
+    """Tasks that are due and wait for nothing else, each with its previous version."""
     promoted_counts: Counter[CountKey] = field(default_factory=Counter)
-    """What their promotion changes of the counts."""
+    """How their promotion changes the counts."""
     free: AbstractSet[int] = frozenset()
-    """Numbers of tasks that were due when the batch began, and that may be claimed once they are promoted."""
+    """Numbers of the tasks that were due when the batch began and that may be claimed once they are promoted."""
     queued: list[Task] = field(default_factory=list)
-    """Those of the promoted tasks that may be claimed, and of which that was known: they stand in their queues now."""
+    """The promoted tasks that were known to be claimable: they are in their queues now."""
     new_runs: list[Run] = field(default_factory=list)
     new_jobs: list[Job] = field(default_factory=list)
     changed_jobs: dict[int, Job] = field(default_factory=dict)
     new_schemas: list[tuple[int, int, str]] = field(default_factory=list)
-    """Of each its job's number, its version, and the schema."""
+    """Each with its job's number, its version, and its JSON text."""
     new_workers: list[Worker] = field(default_factory=list)
     changed_workers: dict[WorkerId, Worker] = field(default_factory=dict)
     gone_workers: set[WorkerId] = field(default_factory=set)
@@ -54,17 +54,17 @@ class Changes:
     new_schedules: list[Schedule] = field(default_factory=list)
     changed_schedules: dict[str, Schedule] = field(default_factory=dict)
     ticks: list[Tick] = field(default_factory=list)
-    timed_anew: set[str] = field(default_factory=set)
-    """Schedules whose next tick is the first from now on, also where the clock was ahead and it has made a task."""
+    rescheduled: set[str] = field(default_factory=set)
+    """Schedules whose next tick is the first after now, even if it already made a task while the clock was ahead."""
     freed_targets: set[int] = field(default_factory=set)
     limits: dict[int, Limit] = field(default_factory=dict)
-    """Limits that were made or changed."""
+    """Limits that were created or changed."""
     gone_limits: set[int] = field(default_factory=set)
     idle_buckets: set[BucketId] = field(default_factory=set)
-    """Buckets whose rows go, if they are full."""
+    """Buckets whose rows are deleted if they are full."""
     new_artifacts: list[Artifact] = field(default_factory=list)
     changed_artifacts: list[Artifact] = field(default_factory=list)
     gone_artifacts: set[str] = field(default_factory=set)
     prunings: list[Pruning] = field(default_factory=list)
     restamped: list[tuple[Sequence[int], timedelta]] = field(default_factory=list)
-    """Tasks whose leases are given anew, and by how much the clock has jumped."""
+    """Tasks whose leases get their full length again, and by how much the clock has jumped."""

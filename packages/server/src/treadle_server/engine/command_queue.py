@@ -9,41 +9,41 @@ from treadle_server.engine.commands.reports import ReportMany
 from treadle_server.engine.pending import Pending
 
 MOST_ROWS = 1000
-"""Tasks that one transaction writes at most, unless a single command has more."""
+"""How many tasks one transaction writes at most, unless a single command has more."""
 
 MOST_WAITING = 20_000
-"""Tasks that wait for the writer at most; beyond, submitters are told to come back (429) before memory grows."""
+"""How many tasks may wait for the writer; beyond that submits are refused with 429 before memory grows."""
 
 LARGE_SHARE = 5
-"""So many times as many tasks may wait that are of commands with more than a batch: a request may bring 10,000 tasks,
-each with what it waits for, and several people may hand in a flow at once."""
+"""How many times `MOST_WAITING` the tasks of commands larger than a batch may wait: a request may bring 10,000 tasks,
+each with its dependencies, and several people may submit a flow at once."""
 
 GATHER_TURNS, QUIET_TURNS = 8, 2
-"""Turns of the loop for which a batch waits at most: while commands come, and while none does; a request is read in one
-turn, and asks in the next.
+"""How many turns of the event loop a batch waits: at most, and at most while no command arrives.
 
-Of fifty HTTP clients that were answered together the first had a commit to themselves: 670 to 775 commits for 11,000
-submits instead of 265 to 290, and 2,170 · 2,500 submits a second instead of 2,790 · 3,060 · 3,190, in turn on SQLite.
+A request is read in one turn and becomes a command in the next. Without this, of fifty HTTP clients that were answered
+together the first got a commit to itself: 670 to 775 commits for 11,000 submits instead of 265 to 290, and 2,170 and
+2,500 submits a second instead of 2,790, 3,060 and 3,190, in alternating runs on SQLite.
 """
 
 _FOLLOWING = (ReportMany, Submit, SubmitEach, PromoteDue)
-"""Commands that may be applied while the batch before is written; others would have to read, and so wait for it.
+"""Commands that may be applied while the batch before is written; others have to read, and so must wait for it.
 
-Who promotes reads too, but nothing else: it waits only until that one is committed, not until it was told.
+`PromoteDue` only reads due tasks: it waits until that batch is committed, but not until it is answered and published.
 """
 
 
 class CommandQueue:
-    """Commands in the order in which they came."""
+    """Commands in the order of their arrival."""
 
     def __init__(self, most_rows: int, most_waiting: int) -> None:
         self.most_rows = most_rows
-        """Tasks that one batch has at most, unless one command has more."""
+        """How many tasks one batch has at most, unless one command has more."""
         self._most_waiting = most_waiting
         self._pending: deque[Pending] = deque()
         self._rows = [0, 0]
-        """Tasks that wait to be written: those of commands that have no more than a batch, and those of large ones, for
-        who puts in many tasks turns away nobody who has few."""
+        """Tasks that wait to be written: those of commands that fit a batch, and those of larger ones. They are counted
+        separately so that large submits don't cause small ones to be refused."""
 
     def __bool__(self) -> bool:
         return bool(self._pending)
@@ -54,7 +54,7 @@ class CommandQueue:
         return sum(self._rows)
 
     def is_full(self, pending: Pending) -> bool:
-        """Return whether a command that comes now is to come back later: too much of its kind, large or not, waits."""
+        """Return whether the command must be refused for now: too many tasks of its kind, large or small, wait."""
         is_large = pending.rows > self.most_rows
         return self._rows[is_large] >= self._most_waiting * (LARGE_SHARE if is_large else 1)
 
@@ -67,12 +67,12 @@ class CommandQueue:
         return bool(self._pending) and isinstance(self._pending[0].command, _FOLLOWING)
 
     def add(self, pending: Pending) -> None:
-        """Let a command wait behind the others."""
+        """Add a command behind the others."""
         self._pending.append(pending)
         self._count(pending.rows, 1)
 
     async def gather(self) -> None:
-        """Let those come along with what waits whose requests are there already, or come while these are read."""
+        """Wait for the commands of requests that have arrived already, or arrive while these are read."""
         quiet = 0
         for _ in range(GATHER_TURNS):
             rows = self.rows
@@ -82,9 +82,9 @@ class CommandQueue:
             quiet = quiet + 1 if self.rows == rows else 0
 
     def take(self, *, following: bool = False) -> list[Pending]:
-        """Take what waits, up to a bound of rows: a lone command is not kept waiting, and a batch grows under load.
+        """Take waiting commands, up to the bound of rows: a lone command goes at once, and batches grow under load.
 
-        For a batch that is `following` another it is what waits before the first command that may not.
+        For a batch that is `following` another, take only those before the first command that may not follow.
         """
         taken: list[Pending] = []
         rows = 0
@@ -99,7 +99,7 @@ class CommandQueue:
         return taken
 
     def put_back(self, batch: Sequence[Pending]) -> None:
-        """Let commands wait again, before all others."""
+        """Put commands back at the front of the queue."""
         self._pending.extendleft(reversed(batch))
         for pending in batch:
             self._count(pending.rows, 1)

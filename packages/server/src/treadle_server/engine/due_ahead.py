@@ -1,12 +1,13 @@
-"""Tasks that are due soon, read before they are: of many that wake at the same moment none is read in that moment.
+"""Tasks that are due soon, read before they are due, so that many that wake at one moment need not be read then.
 
-Of ten thousand that had slept until one moment reading them took SQLite's server a sixth of the time after it, and with
-what else it is spared each took it 137 microseconds of processor time instead of 177, in turn.
+When ten thousand tasks slept until the same moment, reading them took the server on SQLite a sixth of the time after
+it; read ahead, and with what else that saves, each took 137 microseconds of processor time instead of 177, in
+alternating runs.
 
-What is kept is whatever is scheduled up to a moment, in the order in which it is due and as the database has it. It is
-read in the writer's own transactions, and each batch is followed: what it changed is kept no more, and nothing is when
-it scheduled something before that moment, or has a kept task tell others of its end. Who writes beside this server, and
-a batch that fails, end it all (`Cache`); where other servers may write at any time nothing is kept.
+All tasks that are scheduled up to an instant are kept, in the order in which they are due and as the database has them.
+They are read in the writer's own transactions, and updated after each batch: tasks that it changed are dropped, and all
+are dropped if it scheduled one before that instant, or lets a kept task's end be waited for. Another writer's commit or
+a failed batch also drops them all (`Cache`); where other servers may write at any time nothing is kept.
 """
 
 from collections import deque
@@ -19,16 +20,16 @@ from treadle_server.store.base import Tx
 from treadle_server.store.transaction.promotions import Due, due_seqs, due_tasks_by_seq
 
 MOST = 10_000
-"""Tasks that are kept, about 15 MB without their payloads."""
+"""How many tasks are kept at most, about 15 MB without their payloads."""
 
 LEAST = 300
-"""Fewer are not worth it: they are read within some milliseconds when they are due."""
+"""The fewest tasks that are worth reading ahead: fewer are read within some milliseconds when they are due."""
 
 MOST_BYTES = 4 * 1024 * 1024
-"""Characters of payload that are kept; what comes behind them is read when it is due."""
+"""How many characters of payloads are kept at most; tasks beyond that are read when they are due."""
 
 PORTION = 200
-"""Tasks that one transaction reads: some three milliseconds."""
+"""How many tasks one transaction reads, in some three milliseconds."""
 
 
 class DueAhead:
@@ -36,13 +37,13 @@ class DueAhead:
 
     def __init__(self) -> None:
         self._until: datetime | None = None
-        """Nothing else is scheduled up to then, as far as it is read; None: nothing is known."""
+        """Up to this instant no tasks are scheduled but those kept here or still unread; None: nothing is known."""
         self._unread: deque[int] = deque()
-        """Numbers of tasks that are due behind those that are kept."""
+        """Numbers of the tasks that are due after those that are kept."""
         self._is_cut = False
-        """Whether some of these are read when they are due."""
+        """Whether some tasks were left out, to be read when they are due."""
         self._kept: dict[int, tuple[Task, bool]] = {}
-        """By number, and in their order, each with whether it waits for nothing else any more."""
+        """Tasks by number, in the order in which they are due, each with whether it waits for nothing but its time."""
         self._size = 0
 
     def clear(self) -> None:
@@ -52,7 +53,7 @@ class DueAhead:
         self._kept.clear()
 
     async def read(self, tx: Tx, until: datetime) -> bool:
-        """Read on, or from the beginning what is due up to `until` if nothing is kept; return whether there is more."""
+        """Read the next portion, or the first one of those due up to `until`; return whether there is more to read."""
         if not tx.is_exclusive:
             return False
         if self._until is None:
@@ -78,10 +79,7 @@ class DueAhead:
                 self._size += len(task.payload)
 
     def take(self, now: datetime, most: int) -> Due | None:
-        """Return up to `most` tasks that are due, in their order, which are not kept any more, and as `due_tasks` does.
-
-        None when they are to be read.
-        """
+        """Remove and return up to `most` due tasks, in order, in the form of `due_tasks`; None if they must be read."""
         if self._until is None:
             return None
         due: list[Task] = []
@@ -96,7 +94,7 @@ class DueAhead:
         return due, {task.seq for task in due if self._kept.pop(task.seq)[1]}
 
     def follow(self, changed: Iterable[Task], watched: Iterable[int]) -> None:
-        """Follow a batch: tasks that it changed or put in, and numbers of those for which others wait from now on."""
+        """Follow a batch: `changed` are tasks that it changed or added, `watched` numbers that others now wait for."""
         if self._until is None:
             return
         for task in changed:

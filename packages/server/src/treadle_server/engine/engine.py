@@ -1,4 +1,7 @@
-"""The engine: takes commands, lets the writer apply many of them in one commit, answers, and publishes (G1, G7)."""
+"""The engine: queues commands, applies many of them in one commit, answers their callers and publishes the changes.
+
+See G1 and G7.
+"""
 
 import asyncio
 import logging
@@ -46,14 +49,14 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 
 AFTER_FAILURE = 0.02
-"""Seconds that the writer rests after a batch that failed: what comes meanwhile is tried, or refused, together."""
+"""Seconds that the writer pauses after a failed batch; commands that arrive meanwhile are tried or refused together."""
 
 TRIES = 5
-"""How often a batch is done anew when another server was faster."""
+"""How often a batch is tried when other servers keep winning the race for the same rows."""
 
 
 class Engine:
-    """One writer over one store, and who waits for what it does."""
+    """One writer over one store, and the callers that wait for its answers."""
 
     def __init__(
         self,
@@ -68,43 +71,44 @@ class Engine:
         self.rules = rules or Rules()
         self.clock = clock or store.clock
         self.drift = Drift(self.clock.monotonic)
-        """How the clock was set between transactions: each writes leases by what it shows at that time."""
+        """Notices that the clock was set between transactions; each transaction writes leases by the clock as it is."""
         self.hub = Hub()
         self.dispatcher = Dispatcher(self.clock.monotonic, worker_timeout=self.rules.worker_timeout)
         self.fast_reports = FastReports(self.hub)
         self.hooks = Hooks()
         self.show_presence: Callable[[Tx, datetime], Awaitable[None]] | None = None
-        """Writes into a transaction that this server is there, where other servers may not know it."""
+        """Records in a transaction that this server is present, in case other servers don't know it yet."""
         self._limits = LimitKeeper(self.clock.monotonic)
         self._log_lines = LogLineNumbers()
         self.due_ahead = DueAhead()
         self._cache = Cache(self.dispatcher.forget_lanes, self.due_ahead.clear)
         self.fast_submits = FastSubmits(self.rules, self._cache)
         self.trouble: StoreUnavailable | None = None
-        """Why a batch could not be written; None since the probe has written as much as a large one."""
+        """Why a batch could not be written. The probe sets it to None once it has written as much as a large batch."""
         self.commit_seconds, self.batch_rows = Distribution(COMMITS), Distribution(ROWS)
         self._queue = CommandQueue(most_rows, most_waiting)
         self._wake, self._moved = asyncio.Event(), asyncio.Event()
-        """Set when a command came or a batch is over: another batch may be applied now."""
+        """Set when a command arrived or a batch ended, so that another batch may be applied."""
         self.claims = HttpClaims(self.dispatcher, self.run, wake=self._wake.set, hand_back=self._hand_back)
         self.unconfirmed = Unconfirmed()
-        self._refusal = NOT_STARTED  # why nothing is taken; empty while the writer runs
+        self._refusal = NOT_STARTED  # why commands are refused; empty while the writer runs
 
     @property
     def most_rows(self) -> int:
-        """Tasks that one transaction writes at most, unless one command has more."""
+        """Return how many tasks one transaction writes at most, unless a single command has more."""
         return self._queue.most_rows
 
     def tokens_at(self) -> datetime | None:
-        """Return the instant at which users need a token for what is theirs to go on; None: they need none."""
+        """Return the instant at which the owners of tasks must have a valid token, or None if they need none."""
         return self.clock.now() if self.rules.needs_tokens else None
 
-    # What others ask
+    # Called by the rest of the server
 
     async def run(self, command: Command[R]) -> R:
-        """Have the command applied, and return its answer after the commit.
+        """Apply the command in the next batch, and return its answer after the commit.
 
-        Raises what the command refuses with, `TooManyRequests` when too much waits already, and `StoreUnavailable`.
+        Raises whatever the command raises, `TooManyRequests` if too many tasks wait to be written, and
+        `StoreUnavailable`.
         """
         pending = Pending(command)
         if self._queue.is_full(pending):
@@ -114,44 +118,44 @@ class Engine:
         return await self._add(pending)  # type: ignore[no-any-return]
 
     def _add(self, pending: Pending) -> "asyncio.Future[Any]":
-        """Let a command wait for the writer; return what its answer will be."""
+        """Queue a command for the writer; return the future of its answer."""
         self._queue.add(pending)
         self._wake.set()
         self._moved.set()
         return pending.answer
 
     def _hand_back(self, worker_id: WorkerId, claimed: list[Task]) -> None:
-        """Queue the return of claims that nobody is there for any more."""
+        """Queue the return of claims whose worker is no longer there to receive them."""
         self._add(Pending(give_back(worker_id, claimed)))
 
     def open_slot(self, slot: WorkerSlot) -> None:
-        """Let a worker on the socket take tasks as long as it has room."""
+        """Let a worker on the socket receive tasks as long as it has room."""
         self.dispatcher.open_slot(slot)
         self._wake.set()
 
     def close_slot(self, slot: WorkerSlot) -> None:
-        """Give a worker that has left the socket no more tasks; what it holds stays its own."""
+        """Give no more tasks to a worker that has left the socket; it keeps what it holds."""
         self.dispatcher.close_slot(slot)
 
     def slot_changed(self) -> None:
-        """Look again at who has room: a slot was changed."""
+        """Check again which workers have room, after a slot was changed."""
         self.dispatcher.look_again()
         self._wake.set()
 
     def wake(self, lanes: set[int]) -> None:
-        """Look again at lanes in which something may be claimable that nobody here was told of."""
+        """Check lanes again in which tasks may have become claimable without this server's knowledge."""
         self.dispatcher.head_cache.look_again(lanes)
         self.dispatcher.wake(lanes)
         if self.dispatcher.can_serve or self.unconfirmed:
             self._wake.set()
 
     def link(self, links: Collection[tuple[WorkerId, int]]) -> None:
-        """Let workers that wait here serve jobs that were linked to them, each by its number."""
+        """Let workers that wait here serve the jobs that were linked to them; jobs are given by number."""
         if links and self.dispatcher.link(links):
             self._wake.set()
 
     def let_go(self, keys: Collection[RunKey]) -> None:
-        """Free the room of runs that another server has ended: their workers say that they are not theirs any more."""
+        """Free the room of runs that another server has ended; their workers have said that they don't hold them."""
         if self.dispatcher.release(keys, self.clock.monotonic()):
             self._wake.set()
 
@@ -159,7 +163,7 @@ class Engine:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Engine"]:
-        """Run the writer during the block; at its end, what is queued is still written and answered."""
+        """Run the writer during the block; when it ends, commands that are queued are still written and answered."""
         await self.hooks.refresh(self.store)
         self._refusal = ""
         async with asyncio.TaskGroup() as group:
@@ -167,7 +171,7 @@ class Engine:
             try:
                 yield self
             finally:
-                self._refusal = "the server is going away; try again"
+                self._refusal = "the server is shutting down; try again"
                 self._wake.set()
 
     async def _write_forever(self) -> None:
@@ -181,34 +185,34 @@ class Engine:
                         break
 
     async def _write(self, group: asyncio.TaskGroup) -> bool:
-        """Write a batch, and others behind it as long as they can be applied while the one before is written.
+        """Write a batch, and then others for as long as each can be applied while its predecessor is written.
 
         Return whether there may be more to do at once.
         """
         await self._queue.gather()
         if not self.store.is_shared:
-            return await self._turn(InFlight(self._take()))  # SQLite's commits are done in place, or soon
-        last = await self._launch(group, InFlight(self._take()))
+            return await self._turn(InFlight(self._take()))  # SQLite commits within this call, or soon after it
+        last = await self._start(group, InFlight(self._take()))
         while not last.ended.is_set():
             if last.may_be_followed and self._queue.may_follow:
-                flight = await self._launch(group, InFlight(self._queue.take(following=True), last))
+                flight = await self._start(group, InFlight(self._queue.take(following=True), last))
                 await last.ended.wait()
-                if not last.is_well:
+                if not last.may_go_on:
                     return False
                 last = flight
             else:
                 await self._moved.wait()
                 self._moved.clear()
-        return last.is_well
+        return last.may_go_on
 
-    async def _launch(self, group: asyncio.TaskGroup, flight: InFlight) -> InFlight:
-        group.create_task(self._fly(flight), name="batch")
+    async def _start(self, group: asyncio.TaskGroup, flight: InFlight) -> InFlight:
+        group.create_task(self._process(flight), name="batch")
         await flight.applied.wait()
         return flight
 
-    async def _fly(self, flight: InFlight) -> None:
+    async def _process(self, flight: InFlight) -> None:
         try:
-            flight.is_well = await self._turn(flight)
+            flight.may_go_on = await self._turn(flight)
         finally:
             flight.end()
             self._moved.set()
@@ -217,7 +221,7 @@ class Engine:
         return [*self.unconfirmed.take(), *self._queue.take()]
 
     async def _turn(self, flight: InFlight) -> bool:
-        """Apply a batch, commit, answer. Return whether there may be more to do at once."""
+        """Apply a batch, commit it and answer its callers. Return whether there may be more to do at once."""
         batch = flight.batch
         for attempt in range(TRIES):
             for pending in batch:
@@ -228,7 +232,7 @@ class Engine:
                 self._queue.put_back(batch)
                 return True
             except (IntegrityError, LostUpdate) as error:
-                # Of several servers now and then one is overtaken, an idle one too; twice in a row is worth a word.
+                # With several servers even an idle one is overtaken now and then; only a second time is worth logging.
                 level = logging.INFO if attempt else logging.DEBUG
                 log.log(level, "another writer was faster (%s), attempt %d", in_brief(error), attempt + 1)
                 flight.was_overtaken |= isinstance(error, Overtaken)
@@ -246,41 +250,41 @@ class Engine:
         return await self._one_by_one(batch, faster)
 
     async def _one_by_one(self, batch: Sequence[Pending], error: Exception) -> bool:
-        """Find the command that makes its batch fail: the others are not to suffer from it (E11)."""
+        """Run the commands of a failed batch singly, so that only the one at fault fails (E11)."""
         if len(batch) <= 1:
             for pending in batch:
                 pending.refuse(error)
-            self.dispatcher.give_up(error)  # the poll wakes it again: a claim that fails must not be tried in a circle
+            self.dispatcher.give_up(error)  # until the poll wakes it: a failing claim must not be retried in a loop
             return False
         for pending in batch:
             await self._turn(InFlight([pending]))
         return True
 
     async def _commit(self, flight: InFlight, *, fast: bool) -> bool:
-        """Apply the batch in one transaction, if `fast` by the fast path what can be, and tell what was done."""
+        """Apply the batch in one transaction, by the fast path where possible if `fast`; then answer and publish."""
         batch = flight.batch
         assignments, is_written = Assignments(), False
         freed: list[Freed] = []
         began = self.clock.monotonic()
         try:
-            async with self.store.write(after=flight.land if fast else None) as tx:
+            async with self.store.write(after=flight.wait_for_previous if fast else None) as tx:
                 now = self.clock.now()
                 self.drift.look(now)
-                sight = await self._limits.begin(tx, now, goes_first=flight.was_overtaken)
+                reading = await self._limits.begin(tx, now, goes_first=flight.was_overtaken)
                 fast = self._cache.look(tx) and fast
                 work = UnitOfWork(tx, now, self.rules, random.random, self._log_lines, self.due_ahead)
                 new = await self.fast_submits.submit(work, batch) if fast else []
                 if left := [pending for pending in batch if not pending.is_done]:
                     await self._apply(work, left)
                 new = new if work.is_plain else [*new, *work.changes.queued]
-                if work.limited or sight.was_set or not work.is_plain:
-                    await self._limits.let_through(work, sight)
+                if work.limited or reading.was_set or not work.is_plain:
+                    await self._limits.let_through(work, reading)
                 if self.hooks:
                     await self.hooks.note(tx, work.batch.tasks, now)
                 if self.show_presence is not None:
                     await self.show_presence(tx, now)
-                if new:  # the batch before may read on behind queues
-                    await flight.land()
+                if new:  # the batch before may still be reading the ends of queues
+                    await flight.wait_for_previous()
                 self._note_claimable(work, new)
                 freed = self.dispatcher.release(work.released, self.clock.monotonic())
                 assignments = await self._assign(work) or assignments
@@ -291,25 +295,25 @@ class Engine:
                 self._cache.count(assignments.counted)
                 flight.note_applied(may_be_followed=not (tx.has_begun() or self.dispatcher.has_claims))
                 if flight.may_be_followed and not new and self.dispatcher.head_cache.runs_short:
-                    await flight.land()
+                    await flight.wait_for_previous()
                     flight.read_beside(self.dispatcher.head_cache.read_ahead(tx.beside(), now))
         except BaseException as error:
             if isinstance(error, StoreUnavailable):
                 for demand, tasks in assignments.given.items():
                     self.unconfirmed.note(demand.worker_id, list(tasks))
             assignments.withdraw()
-            # What was to be claimed is still there, though its lanes were noted as empty.
+            # The tasks are still there to be claimed, though their lanes were noted as empty.
             self.dispatcher.wake({change.task.lane for change in assignments.changes})
             self.dispatcher.hold_again(freed)
             self.fast_reports.clear()
             self._cache.clear()
             self._limits.note_failure(error)
             if is_written and isinstance(error, StoreUnavailable):
-                self.unconfirmed.tell()
+                self.unconfirmed.notify()
             await flight.fail()
             raise
         await flight.committed()
-        self._limits.keep(sight)
+        self._limits.keep(reading)
         self.commit_seconds.add(self.clock.monotonic() - began)
         for pending in batch:
             pending.send_answer()
@@ -324,14 +328,14 @@ class Engine:
         return True
 
     def _note_claimable(self, work: UnitOfWork, new: Iterable[Task]) -> None:
-        """Tell the dispatcher where there is something to claim, before the commit; `new` tasks stand behind others."""
+        """Tell the dispatcher, before the commit, where tasks are claimable; `new` ones are last in their queues."""
         self.dispatcher.head_cache.add(new)
         self.dispatcher.head_cache.drop(work.woken if work.is_plain else work.reordered)
         work.batch.lanes |= work.woken
         self.dispatcher.wake(work.batch.lanes)
 
     def _remember(self, work: UnitOfWork) -> None:
-        """Keep what is known current with what was changed that is neither a plain submit nor a plain report."""
+        """Update the caches with changes that were neither plain submits nor plain reports."""
         self.fast_reports.follow(work.opened)
         self.fast_reports.forget(work.dependencies.watched.values())
         if work.changes.restamped:
@@ -340,16 +344,16 @@ class Engine:
         self._cache.invalidate(work.batch.jobs, work.lanes.values(), new_tasks=bool(work.changes.new_tasks))
 
     def _publish(self, work: UnitOfWork, assignments: Assignments) -> None:
-        """Tell what the commit changed."""
-        told = work.batch
-        assignments.note_in(told)
-        told.lanes = self.dispatcher.still_ready(told.lanes)
-        self.batch_rows.add(len(told.tasks))
-        if told:
-            self.hub.publish(told)
+        """Publish what the commit changed."""
+        batch = work.batch
+        assignments.note_in(batch)
+        batch.lanes = self.dispatcher.still_ready(batch.lanes)
+        self.batch_rows.add(len(batch.tasks))
+        if batch:
+            self.hub.publish(batch)
 
     async def _apply(self, work: UnitOfWork, left: Sequence[Pending]) -> None:
-        """Apply the commands: plain reports by the fast path first, then everything else in its order."""
+        """Apply the commands: first plain reports, by the fast path, then everything else in order."""
         reports = [pending.command for pending in left if isinstance(pending.command, ReportMany)]
         reads = ReadSet()
         wanted = {p for p in left if not isinstance(p.command, ReportMany) and p.declare_reads(reads)}
@@ -363,7 +367,7 @@ class Engine:
         await (apply(work, reads, taken, commands) if commands else taken.write_alone())
 
     async def _assign(self, work: UnitOfWork) -> Assignments | None:
-        """Hand out what may be claimed by now; None when there is nothing, or nobody who takes it."""
+        """Assign claimable tasks to workers; return None if there is nothing to assign or no worker to take it."""
         if not work.is_plain:
             if work.batch.jobs:
                 self.dispatcher.forget_lanes()

@@ -1,7 +1,7 @@
-"""The webhooks that the writer knows: outcomes that one of them wants are put into the outbox with their commit.
+"""The webhooks that the writer knows: their deliveries are written to the outbox in the commit of each outcome.
 
-They are read when the engine starts, when one is changed here, and every other second, for another server may have
-changed one. While there is none, a commit costs one look at an empty table.
+Webhooks are read when the engine starts, when one is changed here, and every other second, because another server may
+have changed one. While there are none, a commit only looks at an empty dict.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from treadle_server.store.transaction import webhooks
 from treadle_server.store.transaction.webhooks import Owed
 
 AT_ONCE = 1_000
-"""Deliveries that are put in before others have their turn: some 20 ms."""
+"""How many deliveries are written before the event loop may do other work: some 20 ms."""
 
 
 class Hooks:
@@ -39,12 +39,12 @@ class Hooks:
         return bool(self._by_room)
 
     async def refresh(self, store: SqlStore) -> None:
-        """Read which there are. Raises `StoreUnavailable`."""
+        """Read all webhooks from the store. Raises `StoreUnavailable`."""
         async with store.read() as connection:
             self.know(await webhooks.hooks(connection))
 
     def know(self, hooks: Iterable[Hook]) -> None:
-        """Take these for all there are."""
+        """Replace the known webhooks by these."""
         by_room: dict[str, list[Hook]] = defaultdict(list)
         for hook in hooks:
             by_room[hook.room].append(hook)
@@ -55,12 +55,12 @@ class Hooks:
             yield from (hook for hook in self._by_room.get(room, ()) if hook.wants(task))
 
     async def note(self, tx: Tx, changes: Iterable[Change], now: datetime) -> None:
-        """Put what these transitions owe into the outbox, in their transaction."""
+        """Write the deliveries that these transitions owe to the outbox, in the same transaction."""
         owed = self._owed(changes, now)
         while some := list(islice(owed, AT_ONCE)):
             await webhooks.put_in(tx, some)
             self._owes = True
-            # A thousand tasks that a hundred webhooks want are a hundred thousand rows: others have their turn.
+            # A thousand tasks times a hundred webhooks are a hundred thousand rows: let the event loop do other work.
             await asyncio.sleep(0)
 
     def _owed(self, changes: Iterable[Change], now: datetime) -> Iterator[Owed]:
@@ -70,16 +70,16 @@ class Hooks:
                 yield from (Owed(str(uuid7()), hook.id, task.seq, task.status, body, now) for hook in wanting)
 
     def committed(self) -> None:
-        """Tell the sender, if the transaction owes anything."""
+        """Wake the sender, if the transaction owes anything."""
         if self._owes:
             self._owes = False
             self.on_owed()
 
 
 def _outcomes(changes: Iterable[Change]) -> Iterator[Task]:
-    """Return the tasks after each transition to an end.
+    """Yield each task that has moved to a terminal status.
 
-    One object tells both changes of a task that was started and completed at once: its start is no outcome.
+    Both changes of a task that was started and completed at once share one object; the start is not an outcome.
     """
     for task, was in changes:
         if task.status in TERMINAL and not (was is Status.CLAIMED and task.status is Status.COMPLETED):

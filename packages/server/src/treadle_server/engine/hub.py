@@ -1,4 +1,4 @@
-"""Where committed changes go out: to every listener in this process, in order, after the commit (G7)."""
+"""Publishes committed changes to every listener in this process, in order, after the commit (G7)."""
 
 import contextlib
 import logging
@@ -18,7 +18,7 @@ from treadle_server.engine.version_order import VersionOrder
 
 
 class Change(NamedTuple):
-    """A task after one transition, and the status that it left; `was` is None for a new one."""
+    """A task after one transition, and the status that it left; `was` is None for a new task."""
 
     task: Task
     was: Status | None
@@ -26,14 +26,14 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """What a worker on this server's socket is to be told: another server has changed what it holds."""
+    """What to tell a worker on this server's socket, because another server has changed what it holds."""
 
     worker_id: WorkerId
     cancel: list[tuple[TaskId, int]]
     pause: list[tuple[TaskId, int]]
     gone: list[tuple[TaskId, int]]
     has_left: bool
-    """Whether it is lost, or has opened itself at another server: its session here is over."""
+    """Whether it is lost or has connected to another server, so that its session here is over."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Batch:
     jobs: list[Job] = field(default_factory=list)
     workers: list[Worker] = field(default_factory=list)
     schedules: list[Schedule] = field(default_factory=list)
-    """Those that were changed; what a tick changes of one its task tells."""
+    """Schedules that were changed; the changes of a tick are published by its task alone."""
     has_ticks: bool = False
     """Whether a schedule made a task."""
     has_limits: bool = False
@@ -58,31 +58,31 @@ class Batch:
     targets: set[int] = field(default_factory=set)
     """Numbers of the targets whose holders, or whose line, may have changed."""
     pruned: dict[TaskId, str] = field(default_factory=dict)
-    """Ended tasks that were removed, each with its job's name; no transition, so that nothing measured changes."""
+    """Ended tasks that were removed, each with its job's name. This is no transition: no metric counts it."""
 
     lanes: set[int] = field(default_factory=set)
-    """Lanes in which something is claimable that nobody here has taken."""
+    """Lanes with claimable tasks that no worker here has taken."""
     shifted: set[int] = field(default_factory=set)
-    """Lanes in which limits let other tasks through than before: these have not changed otherwise."""
+    """Lanes in which limits let other tasks through than before; the tasks have not changed otherwise."""
     freed: set[WorkerId] = field(default_factory=set)
-    """Workers that have more room, because a hold of theirs ended."""
+    """Workers that have more room because one of their holds ended."""
     links: set[tuple[WorkerId, int]] = field(default_factory=set)
-    """Workers that serve a job from now on, each with the job's number."""
+    """New links between workers and the jobs that they serve, by the job's number."""
     is_foreign: bool = False
-    """Whether another server of the same database committed it; then only what somebody here wants to know is in it."""
+    """Whether another server of the same database committed it; it then holds only what somebody here wants to know."""
     is_exclusive: bool = False
-    """Whether nobody but this server wrote to the database when it was committed."""
+    """Whether this server was the only one that wrote to the database at the time of the commit."""
     has_gap: bool = False
-    """Whether more has changed than can be told: everything is to be read anew."""
+    """Whether more has changed than can be listed, so that observers must read everything again."""
     due_at: datetime | None = None
-    """When the first task is due that another server has scheduled, or a line may go on that waits for a limit."""
+    """When the first task that another server has scheduled is due, or a line that waits for a limit may move on."""
     instructions: list[Instructions] = field(default_factory=list)
     late: frozenset[int] = frozenset()
-    """Places in `tasks` of transitions that are told after a later one of their task: observers are spared them."""
+    """Indexes in `tasks` of transitions that come after a later one of the same task; observers don't get them."""
 
     def __bool__(self) -> bool:
-        told = self.touched or self.targets or self.pruned or self.freed or self.links
-        return bool(self.size or told or self.has_limits or self.shifted)
+        others = self.touched or self.targets or self.pruned or self.freed or self.links
+        return bool(self.size or others or self.has_limits or self.shifted)
 
     @property
     def size(self) -> int:
@@ -95,7 +95,7 @@ log = logging.getLogger(__name__)
 Listener = Callable[[Batch], None]
 
 HERE = "here"
-"""Who wants every transition: observers of this server."""
+"""The name under which this server's own observers ask for every transition."""
 
 
 class Hub:
@@ -106,19 +106,19 @@ class Hub:
         """Names this start of the server; see `begin`."""
         self.seq = 0
         self.each = False
-        """Whether every transition is wanted: else one that another follows in the same commit need not be told."""
+        """Whether every transition is wanted; if not, one that is followed by another in its commit may be left out."""
         self.version_order: VersionOrder | None = None
-        """Where several servers tell: which transitions come late. A single server commits, and so tells, in order."""
+        """Finds late transitions where several servers publish. A single server commits, and so publishes, in order."""
         self._each_for: set[str] = set()
-        self._wishes: list[Callable[[], None]] = []
+        self._each_listeners: list[Callable[[], None]] = []
         self._listeners: list[Listener] = []
 
     def begin(self) -> None:
-        """Name this start: the process may have been forked since the hub was made, and another one with it."""
+        """Give this start a new name: the process may have been forked since the hub was created."""
         self.stream = str(uuid7())
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with every batch from now on; the returned function ends that."""
+        """Call `listener` with every batch from now on; return a function that stops this."""
         self._listeners.append(listener)
 
         def forget() -> None:
@@ -128,25 +128,25 @@ class Hub:
         return forget
 
     def want_each(self, who: str, *, wanted: bool) -> None:
-        """Note whether `who` wants to be told every transition; `on_wish` hears when that begins or ends here."""
+        """Note whether `who` wants every transition; `on_each_changed` callbacks run when that begins or ends here."""
         before = self.wants_each_here
         (self._each_for.add if wanted else self._each_for.discard)(who)
         self.each = bool(self._each_for)
         if before != self.wants_each_here:
-            for wish in self._wishes:
-                wish()
+            for listener in self._each_listeners:
+                listener()
 
     @property
     def wants_each_here(self) -> bool:
-        """Return whether somebody on this server wants to be told every transition."""
+        """Return whether somebody on this server wants every transition."""
         return HERE in self._each_for
 
-    def on_wish(self, wish: Callable[[], None]) -> None:
-        """Call `wish` whenever somebody here begins or ends to want every transition."""
-        self._wishes.append(wish)
+    def on_each_changed(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever this server starts or stops wanting every transition."""
+        self._each_listeners.append(listener)
 
     def publish(self, batch: Batch) -> None:
-        """Number the batch's events and hand it out; a gap takes a number too, so that nobody resumes across it."""
+        """Number the batch's events and publish it; a gap gets a number too, so that nobody resumes across it."""
         self.seq += batch.size + batch.has_gap
         batch.seq = self.seq
         if self.version_order is not None and batch.tasks:
@@ -156,5 +156,5 @@ class Hub:
             try:
                 listener(batch)
             except Exception:
-                # The commit is done: neither its answers nor the other listeners may suffer.
+                # The commit is done: this must affect neither its answers nor the other listeners.
                 log.exception("a listener failed on the events up to %d", batch.seq)

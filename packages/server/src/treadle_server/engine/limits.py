@@ -1,4 +1,4 @@
-"""Lets tasks with limits be claimable where there is room, batch by batch, and minds a clock that was set."""
+"""Makes tasks with limits claimable where there is room, batch by batch, and allows for a clock that was set."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,62 +23,62 @@ from treadle_server.store.transaction.limits_kept import write_limits
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ClockReading:
     """How a transaction sees the store's clock."""
 
-    apart: float
-    """Seconds by which it is ahead of the time that passes, here."""
+    offset: float
+    """Seconds by which it is ahead of this server's monotonic clock."""
     was_set: bool
     """Whether it was set since the last transaction, or another server has noted that it was."""
     noticed: Noticed
 
 
 class LimitKeeper:
-    """What this server knows of the store's clock, by its last transaction that was committed.
+    """What this server knows of the store's clock from its last committed transaction.
 
-    Whoever notices a step has the buckets filled for nothing of the time until then, and notes the step in the
-    database: the others, who notice it too, each at its own time, then fill on.
+    The server that notices a step of the clock keeps the buckets from filling for the time until then, and records the
+    step in the database, so that the other servers, which notice it at times of their own, don't do so again.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._apart: float | None = None
+        self._offset: float | None = None
         self._set_by: float | None = None
         self._is_doubtful = False
 
-    async def begin(self, tx: Tx, now: datetime, *, goes_first: bool = False) -> Sight:
-        """Return how the transaction, whose time is `now`, sees the clock; if it is set later nothing is committed.
+    async def begin(self, tx: Tx, now: datetime, *, goes_first: bool = False) -> ClockReading:
+        """Return how the transaction, whose time is `now`, sees the clock; if the clock is set later, it won't commit.
 
-        One that `goes_first` was overtaken, and waits until nobody can do so again.
+        A transaction that `goes_first` was overtaken, and waits until no other can overtake it again.
         """
         if goes_first:
             await go_first(tx)
-        apart = now.timestamp() - self._monotonic()
-        was_set = self._is_doubtful or (self._apart is not None and abs(apart - self._apart) > APART)
+        offset = now.timestamp() - self._monotonic()
+        was_set = self._is_doubtful or (self._offset is not None and abs(offset - self._offset) > APART)
         tx.noticed.set_by = None if was_set else self._set_by
-        tx.heed_clock()
-        return Sight(apart, was_set, tx.noticed)
+        tx.fail_if_clock_set()
+        return ClockReading(offset, was_set, tx.noticed)
 
-    def keep(self, sight: Sight) -> None:
-        """Know from now on what a transaction has seen that was committed."""
-        self._apart = sight.apart
-        if sight.noticed.is_sure:
-            self._set_by = sight.noticed.set_by
+    def keep(self, reading: ClockReading) -> None:
+        """Remember what a committed transaction has seen."""
+        self._offset = reading.offset
+        if reading.noticed.is_sure:
+            self._set_by = reading.noticed.set_by
             self._is_doubtful = False
 
     def note_failure(self, error: BaseException) -> None:
-        """Note why a transaction failed: the next one may have to look what others have noted."""
+        """Note why a transaction failed: the next one may have to read what other servers have recorded."""
         self._is_doubtful = self._is_doubtful or isinstance(error, ClockWasSet)
 
-    async def let_through(self, work: UnitOfWork, sight: Sight) -> None:
-        """Let tasks with limits be claimable where there is room by now, and no others.
+    async def let_through(self, work: UnitOfWork, reading: ClockReading) -> None:
+        """Make those tasks with limits claimable for which there is room by now, and no others.
 
-        Raises `LostUpdate` when another server has filled a limit that rejects, put in what is to be superseded, or
-        noted that the clock was set.
+        Raises `LostUpdate` if another server has filled a limit that rejects, submitted a task that must be superseded,
+        or recorded that the clock was set.
         """
         tx = work.tx
-        if sight.was_set:
-            await self._account(work, sight)
+        if reading.was_set:
+            await self._account(work, reading)
         if work.changes.limits or work.changes.gone_limits:
             work.limited.due |= await write_limits(tx, work.changes.limits.values(), work.changes.gone_limits, work.now)
         if work.limited:
@@ -91,16 +91,16 @@ class LimitKeeper:
         await confirm_admission(work)
         await confirm_rivals(work)
 
-    async def _account(self, work: UnitOfWork, sight: Sight) -> None:
-        """Let time be forgotten that nobody has accounted for: what was seen here, less what others have noted."""
-        tx, noticed = work.tx, sight.noticed
+    async def _account(self, work: UnitOfWork, reading: ClockReading) -> None:
+        """Discard the time that nobody has accounted for: the step seen here less what others have recorded."""
+        tx, noticed = work.tx, reading.noticed
         await lock_limits(tx)
         total = await read_set_by(tx)
-        seen = 0.0 if self._apart is None else sight.apart - self._apart
+        seen = 0.0 if self._offset is None else reading.offset - self._offset
         noted = 0.0 if self._set_by is None else total - self._set_by
         if abs(seen - noted) > APART:
             await forget_time(tx, work.now)
-            # Of a step that only others have seen nothing is noted: they would take it for another one.
+            # A step that only others have seen is not recorded: they would take it for another one.
             if abs(seen) > APART:
                 total += seen - noted
                 await note_set_by(tx, total)

@@ -1,4 +1,4 @@
-"""Locks what a batch is going to change, before it is read, in the one order of `store/transaction/lock_order.py`."""
+"""Locks what a batch is going to change, before it is read, in the fixed order of `store/transaction/lock_order.py`."""
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
@@ -16,9 +16,9 @@ from treadle_server.store.transaction.targets import lock_targets, number_target
 
 
 async def lock(work: UnitOfWork, reads: ReadSet, reported: Collection[Task]) -> None:
-    """Read what leads to more that is wanted, and the jobs; lock these, and the targets and tasks that are found so.
+    """Read the jobs and what else shows which rows are needed; lock the jobs, and the targets and tasks so found.
 
-    What is `reported` is locked beside it. The tasks are read later, under their locks.
+    The `reported` tasks are locked with them. Tasks are read later, under their locks.
     """
     tx = work.tx
     work.kept_claims = await kept_claims(tx, reads.claim_keys, work.now)
@@ -46,7 +46,7 @@ def _by_id(places: Iterable[Place]) -> dict[TaskId, Place]:
 
 
 async def _places(work: UnitOfWork, reads: ReadSet) -> dict[TaskId, Place]:
-    """Return the tasks that are wanted by their ids, their workers and their holds."""
+    """Return the places of the tasks that are wanted by id, by worker and by hold."""
     found = await lock_order.places_of(work.tx, reads.tasks | reads.needed)
     found += await lock_order.places_at(work.tx, reads.tasks_of, reads.holds_of)
     if reads.ended_holds:
@@ -55,7 +55,7 @@ async def _places(work: UnitOfWork, reads: ReadSet) -> dict[TaskId, Place]:
 
 
 async def _want_jobs(work: UnitOfWork, reads: ReadSet, found: dict[TaskId, Place]) -> None:
-    """Have the jobs read that are wanted with tasks and schedules."""
+    """Add to `reads` the jobs that are wanted with tasks and schedules."""
     reads.job_nums.update(found[task_id].job_num for task_id in reads.jobs_of & found.keys())
     ids = {place.schedule_id for place in found.values() if place.schedule_id is not None}
     if ids or reads.schedules or reads.due_schedules:
@@ -75,13 +75,16 @@ async def _load_jobs(work: UnitOfWork, reads: ReadSet) -> None:
 
 
 def wanted_targets(reads: ReadSet, found: Mapping[TaskId, Place | Task]) -> set[tuple[str, str]]:
-    """Return the targets, by room and name, that commands name, and that tasks are to have from now on."""
+    """Return the targets, by room and name, that commands name, including new targets of edited tasks."""
     moved = [(reads.room_of(task_id, found), name) for task_id, name in reads.target_edits]
     return reads.targets | {(room, name) for room, name in moved if room is not None}
 
 
 def wanted_keys(work: UnitOfWork, reads: ReadSet, found: Mapping[TaskId, Place | Task]) -> set[tuple[int, str]]:
-    """Return the unique keys, by job, whose holders are wanted, some with tasks that were looked up, or read."""
+    """Return the unique keys, each with its job's number, whose holders are wanted.
+
+    Some follow from the tasks that were `found`: their places before they are locked, or the tasks as read.
+    """
     keys = {(work.jobs[name].num, key) for name, key in reads.unique_keys if name in work.jobs}
     keys |= {(found[task_id].job_num, key) for task_id, key in reads.unique_edits if task_id in found}
     new = [(reads.named[task_id][0], key) for task_id, key in reads.unique_edits if task_id in reads.named]

@@ -1,4 +1,4 @@
-"""The limits that new and edited tasks count against: looked up, checked, asked for room, and noted in the task."""
+"""The limits that new and edited tasks count against: found, checked, asked for room, and recorded in the task."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,16 +10,16 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.unit_of_work import UnitOfWork
 
 Given = Sequence[Mapping[str, Any]]
-"""Limits as a submit or a registration names them: name, key, weight."""
+"""Limits as a submit or a registration names them: each with name, key and weight."""
 
 
 def limits_of(
     work: UnitOfWork, job: Job, room: str, own: Given | None, payload: str, *, task: Task | None = None
 ) -> list[Named]:
-    """Return what a task of the job counts against, in the order of the buckets.
+    """Return the limits that a task of the job counts against, in the order of their buckets.
 
-    What a `task` that is edited counts against already is not looked at again. Raises `LimitNotFound`, and
-    `ValidationFailed` for a weight that never fits, a key that is none, or too many.
+    Limits that an edited `task` already counts against are not checked again. Raises `LimitNotFound`, and
+    `ValidationFailed` for a weight that can never fit, an invalid key, or too many limits.
     """
     of_job = work.rules.limits_of(job)
     if not of_job and not own:
@@ -37,18 +37,18 @@ def _is_as_before(task: Task, named: Sequence[Named]) -> bool:
 
 
 def note_limits(task: Task, named: Sequence[Named], own: Given | None) -> None:
-    """Note in a task what it counts against, and what of that it names itself."""
+    """Record in a task which limits it counts against, and which of them it names itself."""
     task.limits = text_of(named, task.room, own or ()) if named else None
     task.limit_key = key_of(named) if named else None
     if task.limit_key is None:
-        # Nothing but its target, if it has one, keeps it from now on: where it is kept, that decides anew.
+        # From now on only its target, if it has one, can block it; that is decided when the batch is written.
         task.blocked, task.parked = task.blocked and task.target_num is not None, False
 
 
 def admit(work: UnitOfWork, wanted: Iterable[Wanted]) -> None:
     """Raise `LimitFull` unless the limits that reject have room for all of these.
 
-    What the batch has ended since is no use of theirs any more; else nothing is changed.
+    First the use of runs that this batch has ended is subtracted; nothing else is changed.
     """
     by_seq = {task.seq: task for task in work.tasks.values()} if work.own_uses else {}
     left: list[tuple[int, int, int, int]] = []

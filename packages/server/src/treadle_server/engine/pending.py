@@ -1,4 +1,4 @@
-"""A command that waits for the writer, and who waits for its answer."""
+"""A command that waits for the writer, and the future of its answer."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -12,33 +12,33 @@ from treadle_server.store.base import LostUpdate
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A command and who waits for its answer."""
+    """A command and the future of its answer."""
 
     command: Command[Any]
     answer: "asyncio.Future[Any]" = field(init=False)
     outcome: Any = None
     refusal: Exception | None = None
     rows: int = field(init=False)
-    """How many tasks the command may write: of a large one that is dear to find out."""
+    """How many tasks the command may write. It is kept because counting a large command's tasks is expensive."""
     is_done: bool = False
-    """Whether it went by the fast path, in the transaction that is under way."""
+    """Whether the fast path has applied it in the current transaction."""
 
     def __post_init__(self) -> None:
         self.answer = asyncio.get_running_loop().create_future()
         self.rows = self.command.rows
 
     def declare_reads(self, reads: ReadSet) -> bool:
-        """Let the command say what it needs read; return whether it is to be applied."""
+        """Let the command declare what it needs to have read; return whether it is to be applied."""
         self.refusal = None
         try:
             self.command.reads(reads)
-        except Exception as error:  # noqa: BLE001 - told to the one who asked
+        except Exception as error:  # noqa: BLE001 - raised to the caller
             self.refusal = error
             return False
         return True
 
     def send_answer(self) -> None:
-        """Tell the outcome; the commit is done."""
+        """Answer with the outcome, after the commit."""
         if self.answer.done():
             return
         if self.refusal is not None:
@@ -47,8 +47,8 @@ class Pending:
             self.answer.set_result(self.outcome)
 
     def refuse(self, error: Exception) -> None:
-        """Tell that nothing was changed; where other servers were faster each time, that it is worth another try."""
+        """Answer that nothing was changed and, if other servers were faster each time, that a retry is worthwhile."""
         if isinstance(error, LostUpdate):
-            error = StoreUnavailable(f"other writers were faster each time ({error}); nothing was changed: try again")
+            error = StoreUnavailable(f"other writers were faster every time ({error}); nothing was changed, try again")
         if not self.answer.done():
             self.answer.set_exception(error)

@@ -1,4 +1,4 @@
-"""What the commands of a batch want read before they are applied."""
+"""What the commands of a batch need to have read before they are applied."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ from treadle_server.store.transaction.prune import Pruning
 
 @dataclass(slots=True)
 class ReadSet:
-    """What the commands of a batch want read before they are applied."""
+    """What the commands of a batch need to have read before they are applied."""
 
     tasks: set[TaskId] = field(default_factory=set)
     workers: set[WorkerId] = field(default_factory=set)
     claim_keys: set[tuple[WorkerId, str]] = field(default_factory=set)
-    """Keys of workers, whose claims are wanted with their tasks."""
+    """Idempotency keys of workers' claims; the claims are wanted with their tasks."""
     tasks_of: set[WorkerId] = field(default_factory=set)
     """Workers whose open runs are wanted."""
     holds_of: set[WorkerId] = field(default_factory=set)
@@ -30,83 +30,83 @@ class ReadSet:
     new_tasks: list[tuple[JobName, str, str | None]] = field(default_factory=list)
     """For each new task: its job, the room it is submitted from, and the pool that the call names."""
     named: dict[TaskId, tuple[JobName, str]] = field(default_factory=dict)
-    """Of those that are submitted under an id of their own: the job and the room. What other commands want of such a
-    task is found by these, for it is not there yet."""
+    """The job and room of each task that is submitted with an id. Other commands' needs concerning such a task are
+    found by these, since it does not exist yet."""
     submits: list[tuple[JobName, str, list[dict[str, Any]] | None, str]] = field(default_factory=list)
-    """Of those that are submitted: the job, the room, the limits that the call names, and the payload."""
+    """For each submitted task: its job, its room, the limits that the call names, and the payload."""
     targets: set[tuple[str, str]] = field(default_factory=set)
     unique_keys: set[tuple[JobName, str]] = field(default_factory=set)
     runs: set[tuple[TaskId, int]] = field(default_factory=set)
     owners_of: set[TaskId] = field(default_factory=set)
     """Tasks whose worker is wanted too."""
     past_owners_of: set[TaskId] = field(default_factory=set)
-    """Tasks of which it is wanted whose workers had an earlier run."""
+    """Tasks for which the owners of the workers of earlier runs are wanted."""
     jobs_of: set[TaskId] = field(default_factory=set)
-    """Tasks whose job is wanted too, and who holds their unique key now."""
+    """Tasks whose job is wanted too, and the task that holds their unique key now."""
     target_edits: set[tuple[TaskId, str]] = field(default_factory=set)
     unique_edits: set[tuple[TaskId, str]] = field(default_factory=set)
-    """Tasks that are to have a unique key, and it: who holds it is wanted."""
+    """Tasks that are to get a unique key, each with the key; the task that holds it is wanted."""
     pool_edits: set[tuple[TaskId, str | None]] = field(default_factory=set)
-    """Tasks that are moved to a pool, and so to another lane. Their jobs must be asked for."""
+    """Tasks that are moved to a pool, and so to another lane. Their jobs must be declared too."""
     found: dict[str, int] = field(default_factory=dict)
-    """Finders of `load.tasks_found`, and how many tasks are wanted of each."""
+    """Finders of `load.tasks_found`, each with how many tasks are wanted."""
     due: tuple[int, int] | None = None
-    """How many tasks are wanted whose time has come: by who alone writes, and by one of several servers."""
+    """How many due tasks are wanted: by a server that is the only writer, and by one of several."""
     due_until: datetime | None = None
-    """Up to when what is due is to be read ahead."""
+    """The instant up to which due tasks are to be read ahead."""
     stamped_at: datetime | None = None
-    """When the leases were last stamped anew: the limits of older runs count from then."""
+    """When the leases were last restamped: the time limits of older runs count from then."""
     grace: timedelta = timedelta(0)
     """By how much a run must be past its timeout to be found."""
     stale: timedelta | None = None
-    """How long a worker may be silent; those that were longer are wanted with what they hold."""
+    """How long a worker may be silent; workers silent for longer are wanted with what they hold."""
     all_present: bool = False
     """Whether all workers that are not lost are wanted, and all holds."""
     schedules: set[tuple[str, str]] = field(default_factory=set)
     """Schedules by room and name."""
     limits: set[tuple[str, str]] = field(default_factory=set)
-    """Limits by room and name, beside those that jobs name whose tasks are new or edited."""
+    """Limits by room and name, in addition to those that the jobs of new and edited tasks name."""
     limits_change: bool = False
-    """Whether these limits are to be changed, and who names them is wanted."""
+    """Whether these limits are to be changed, so that it must be known whether anything names them."""
     limit_edits: set[TaskId] = field(default_factory=set)
-    """Tasks whose limits are to be told anew."""
+    """Tasks whose limits are to be determined again."""
     limit_names: set[tuple[TaskId, str]] = field(default_factory=set)
-    """Limits that tasks are to name from now on: they are looked up in the task's room."""
+    """Limits that tasks are to name from now on; they are looked up in the task's room."""
     due_limits: bool = False
-    """Whether the buckets are wanted that lines wait for and that have a token by now."""
+    """Whether the buckets are wanted that have tasks in line and a token by now."""
     due_schedules: int = 0
-    """How many schedules are wanted whose tick has come."""
+    """How many due schedules are wanted."""
     ended_holds: bool = False
     new_jobs: int = 0
     artifacts: set[tuple[TaskId, int, str]] = field(default_factory=set)
-    """Artifacts by task, run and name; wanted with who had the run."""
+    """Artifacts by task, run and name; the worker of the run is wanted too."""
     dead_artifacts: tuple[int, timedelta] | None = None
-    """How many artifacts that expired, or were announced so long ago and never stored, are wanted at most."""
+    """How many dead artifacts are wanted at most, and how long after its announcement an unfinished upload is dead."""
     prunings: list[Pruning] = field(default_factory=list)
-    """Steps of a removal, which are to find what may go."""
+    """Steps of a removal, each of which is to find the tasks that may go."""
     steps: StepReads = field(default_factory=StepReads)
     needed: set[TaskId] = field(default_factory=set)
     """Tasks that new ones are to wait for."""
-    stands_of: set[TaskId] = field(default_factory=set)
-    """Tasks of which it is wanted where those stand that they wait for."""
+    edges_of: set[TaskId] = field(default_factory=set)
+    """Tasks for which the status of their dependencies is wanted."""
     flows: set[str] = field(default_factory=set)
     tellings: int = 0
-    """How many tasks are wanted of which others are to be told where they are, and about how many of these others."""
+    """How many tasks are wanted whose waiters are still to be notified, and about how many waiters."""
 
     def room_of(self, task_id: TaskId, found: Mapping[TaskId, Place | Task]) -> str | None:
-        """Return the room of a task that was found or is submitted by the batch; None: there is none."""
+        """Return the room of a task that was found or is submitted in this batch, or None if there is no such task."""
         if (one := found.get(task_id)) is not None:
             return one.room
         return self.named[task_id][1] if task_id in self.named else None
 
     def worker(self, worker_id: WorkerId) -> None:
-        """Want a worker with its open runs, and the holds of those that are over."""
+        """Want a worker with its open runs and its holds."""
         self.workers.add(worker_id)
         self.tasks_of.add(worker_id)
         self.holds_of.add(worker_id)
 
     def report(self, task_id: TaskId, run_id: int | None) -> None:
-        """Want what a report is held against: the task with its worker, and the run's record if that is over."""
+        """Want what a report is checked against: the task with its worker, and the run's record if it has ended."""
         self.tasks.add(task_id)
         self.owners_of.add(task_id)
         if run_id is not None:

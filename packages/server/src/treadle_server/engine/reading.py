@@ -9,10 +9,10 @@ from treadle_server.domain.limits import own_of
 from treadle_server.domain.schedules import Schedule
 from treadle_server.engine.admission import read_admission
 from treadle_server.engine.commands.instances import options_of
+from treadle_server.engine.dependency_rows import read_dependencies
 from treadle_server.engine.locking import wanted_keys, wanted_targets
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.superseding import read_rivals
-from treadle_server.engine.telling import read_dependencies
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction import artifacts as store_artifacts
 from treadle_server.store.transaction import load
@@ -28,11 +28,11 @@ from treadle_server.store.transaction.rows import insert_objects
 from treadle_server.store.transaction.targets import number_targets
 
 MOST_AWAITED = 500
-"""Buckets of limits that one batch decides about because of time; the next one goes on."""
+"""How many due buckets of limits one batch decides; the next batch continues with the rest."""
 
 
 async def read(work: UnitOfWork, reads: ReadSet) -> None:
-    """Read what the commands of a batch asked for into the unit of work, locked on PostgreSQL until the commit."""
+    """Read what the commands of a batch need into the unit of work, locked on PostgreSQL until the commit."""
     if reads.due_until is not None:
         work.reads_on = await work.due_ahead.read(work.tx, reads.due_until)
     if reads.due is not None:
@@ -43,7 +43,7 @@ async def read(work: UnitOfWork, reads: ReadSet) -> None:
         at = work.now - reads.grace if finder == "overlong" else work.now
         found = await load.tasks_found(work.tx, finder, at, most, stamped_at=reads.stamped_at)
         work.found[finder] = work.remember(found)
-        # What is taken from them is noted of them.
+        # A worker that loses a run is marked, so it must be read.
         reads.workers.update(t.worker_id for t in found if t.is_leased and t.worker_id is not None)
     if reads.all_present:
         reads.workers.update(await load.present_workers(work.tx))
@@ -109,7 +109,7 @@ async def _load_artifacts(work: UnitOfWork, reads: ReadSet) -> None:
 
 
 async def _load_steps(work: UnitOfWork, reads: ReadSet) -> None:
-    """Read the steps that are told of, the messages that are sent or received, and what their tasks wait for."""
+    """Read the steps that are reported, the messages that are sent or received, and what their tasks wait for."""
     book, tasks, wanted = work.steps, work.tasks, reads.steps
     keys = {(tasks[task_id].seq, name, n) for task_id, name, n in wanted.keys if task_id in tasks}
     book.kept = {step.key: step for step in await stored_steps.steps_by_key(work.tx, keys)}
@@ -128,7 +128,7 @@ async def _load_steps(work: UnitOfWork, reads: ReadSet) -> None:
 
 
 async def _load_around(work: UnitOfWork, reads: ReadSet) -> None:
-    """Read what belongs to the tasks that were read: workers, jobs, holders of unique keys, targets to be."""
+    """Read what belongs to the tasks that were read: workers, jobs, holders of unique keys, new targets."""
     for task_id in reads.owners_of & work.tasks.keys():
         if (worker_id := work.tasks[task_id].worker_id) is not None:
             reads.workers.add(worker_id)
@@ -154,7 +154,7 @@ async def _load_holds(work: UnitOfWork, reads: ReadSet) -> None:
 
 
 async def _load_schedules(work: UnitOfWork, reads: ReadSet) -> None:
-    """Read the schedules that are named, that are due, and whose tasks may end; and make room for their next."""
+    """Read schedules that are named or due or whose tasks may end, and what their next tasks need."""
     ids = {task.schedule_id for task in work.tasks.values() if task.schedule_id is not None and not task.completed_at}
     if not (ids or reads.schedules or reads.due_schedules):
         return
@@ -172,7 +172,7 @@ async def _load_schedules(work: UnitOfWork, reads: ReadSet) -> None:
 
 
 async def _load_limits(work: UnitOfWork, reads: ReadSet) -> None:
-    """Read the limits that are named, by the commands and by the jobs of tasks that are new or told anew."""
+    """Read the limits that commands name, and those that the jobs of new and edited tasks name."""
     jobs = {work.jobs[name].num for name, _, _ in reads.new_tasks if name in work.jobs}
     edited = [work.tasks[task_id] for task_id in reads.limit_edits if task_id in work.tasks]
     jobs |= {task.job_num for task in edited}
@@ -209,7 +209,7 @@ async def _expect_instances(work: UnitOfWork, reads: ReadSet, found: Collection[
 
 
 async def _load_new(work: UnitOfWork, reads: ReadSet) -> None:
-    """Make room for new tasks: their numbers, lanes, and the counts from which their position follows."""
+    """Read what new tasks need: numbers, lanes, and the counts from which their positions follow."""
     wanted = _wanted_lanes(work, reads)
     if not wanted:
         return
@@ -224,7 +224,7 @@ async def _load_new(work: UnitOfWork, reads: ReadSet) -> None:
 
 
 def _wanted_lanes(work: UnitOfWork, reads: ReadSet) -> set[tuple[int, str, str]]:
-    """Return the lanes in which the new tasks will stand, and those that are moved to another pool."""
+    """Return the lanes of new tasks, and of tasks that are moved to another pool."""
     wanted = {
         work.jobs[name].lane_key(room, work.rules.options({"pool": pool}, work.jobs[name])["pool"])
         for name, room, pool in set(reads.new_tasks)

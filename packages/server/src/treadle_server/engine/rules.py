@@ -1,4 +1,4 @@
-"""What the server's settings say about tasks and jobs, in the form that the engine uses."""
+"""The server's settings about tasks and jobs, in the form that the engine uses."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -23,16 +23,16 @@ def check_category(category: str, allowed: Collection[str], *, of: str = "") -> 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TaskDefaults:
-    """What holds for a task when neither the call nor its job says anything, by each option's name.
+    """The server's default of each task option, which applies when neither the call nor the job gives a value.
 
-    It is known by its identity: what is merged with a job's own is looked up for every task.
+    Compared and hashed by identity: the merge with a job's options is looked up in a cache for every task.
     """
 
     values: Mapping[str, Any]
 
 
 def defaults_with(**settings: Any) -> TaskDefaults:
-    """Return the options' own defaults with those of the server's settings over them."""
+    """Return the options' built-in defaults, overridden by the server's settings."""
     return TaskDefaults({name: option.default for name, option in OF_JOB.items()} | settings)
 
 
@@ -48,8 +48,8 @@ def _merged(defaults: TaskDefaults, of_job: str) -> dict[str, Any]:
     return {**defaults.values, **options}
 
 
-def _whole(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options with a heartbeat's increment, which is a lease unless something else was said."""
+def _with_increment(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options with a heartbeat increment, which defaults to the length of a lease."""
     if options["heartbeat_increment"] is not None:
         return options
     return {**options, "heartbeat_increment": options["lease_seconds"]}
@@ -57,12 +57,12 @@ def _whole(options: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def _of_job(defaults: TaskDefaults, of_job: str) -> dict[str, Any]:
-    return _whole(_merged(defaults, of_job))
+    return _with_increment(_merged(defaults, of_job))
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The settings that commands need."""
+    """The settings that the engine's commands need."""
 
     allowed_categories: frozenset[str] = frozenset({"tasks", "modifiers", "selections", "analysis"})
     worker_timeout: float = 60.0
@@ -74,10 +74,10 @@ class Rules:
     """Seconds from its claim after which a run of an `@internal` job is stuck."""
     on_restart: OnRestart = "requeue"
     needs_tokens: bool = False
-    """Whether what belongs to a user without a valid token stands still."""
+    """Whether the tasks and schedules of a user without a valid token wait until there is one."""
 
     def has_executor(self, job: Job) -> bool:
-        """Return whether a task of the job may be put in: an `@internal` one needs an executor on this server."""
+        """Return whether tasks of the job may be submitted: an `@internal` job needs an executor on this server."""
         return not job.is_internal or job.full_name in self.internal_jobs
 
     def limits_of(self, job: Job) -> list[dict[str, Any]]:
@@ -88,11 +88,11 @@ class Rules:
         """Return each option of a task: the call's value, else the job's, else the server's; an explicit 0 counts."""
         if not call and not job.is_internal:
             return _of_job(self.defaults, job.defaults)
-        said = {name: value for name, value in call.items() if value is not None}
-        return _whole({**_merged(self.defaults, job.defaults), **said, **self.fixed(job)})
+        given = {name: value for name, value in call.items() if value is not None}
+        return _with_increment({**_merged(self.defaults, job.defaults), **given, **self.fixed(job)})
 
     def fixed(self, job: Job) -> dict[str, Any]:
-        """Return what no call decides: of an `@internal` task its run's own limit, and there are no pools."""
+        """Return the options that no call decides: an `@internal` task has the server's time limit, and no pool."""
         if not job.is_internal:
             return {}
         timeout = self.internal_timeout

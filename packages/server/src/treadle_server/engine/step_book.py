@@ -1,4 +1,4 @@
-"""Steps and messages in a batch: what its commands want read of them, what was read, and what they changed."""
+"""Steps and messages in a batch: what its commands need to have read, what was read, and what they changed."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -9,22 +9,22 @@ from treadle_server.domain.steps import Message, MessageKey, Step, StepKey
 
 @dataclass(slots=True)
 class StepReads:
-    """What commands want read. Nearly no batch wants any of it."""
+    """What commands need to have read. Hardly any batch needs any of it."""
 
     keys: set[tuple[TaskId, str, int]] = field(default_factory=set)
     """Steps by task, name and occurrence."""
     waits: set[TaskId] = field(default_factory=set)
-    """Tasks of which it is wanted by which step they wait."""
+    """Tasks for which the step that they wait in is wanted."""
     sends: set[tuple[TaskId, str, str]] = field(default_factory=set)
-    """Messages to be put in, by task, name and id: wanted if they are there, with what their tasks wait for."""
+    """Messages to be sent, by task, name and id: wanted if they exist already, with the step that the task waits in."""
     receives: Counter[tuple[TaskId, str]] = field(default_factory=Counter)
-    """How many of the oldest messages that wait are wanted, by task and name."""
+    """How many of the oldest waiting messages are wanted, by task and name."""
 
     def __bool__(self) -> bool:
         return bool(self.keys or self.waits or self.sends or self.receives)
 
     def want_step(self, task_id: TaskId, name: str, occurrence: int, *, receives: bool) -> None:
-        """Want a step, should it be kept already; one that `receives` with the next message of its name."""
+        """Want a step, if it is kept already; if it `receives`, also the next message of its name."""
         self.keys.add((task_id, name, occurrence))
         if receives:
             self.receives[task_id, name] += 1
@@ -36,30 +36,30 @@ class StepBook:
 
     kept: dict[StepKey, Step] = field(default_factory=dict)
     last: dict[int, Step] = field(default_factory=dict)
-    """The last step of tasks whose waits are wanted or that messages are sent to, by the task's seq."""
+    """The last steps of tasks in `StepReads.waits` and of tasks that messages are sent to, by the task's seq."""
     worked: dict[int, int] = field(default_factory=dict)
-    """The last runs that a worker had, of those of them whose last run had none, by seq."""
+    """For those of them whose last run had no worker: the last run that had one, by seq."""
     messages: dict[MessageKey, Message] = field(default_factory=dict)
     waiting: dict[tuple[int, str], list[Message]] = field(default_factory=dict)
-    """The oldest messages that wait, by task seq and name, as many as may be received."""
+    """The oldest waiting messages, as many as may be received, by task seq and name."""
     counts: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """How many messages wait for a task, and which number the next one gets, by its seq."""
+    """How many messages wait for a task, and the number that the next one gets, by the task's seq."""
     new_steps: list[Step] = field(default_factory=list)
     changed: list[Step] = field(default_factory=list)
-    """Steps that waited and have received their message, or wait until another time."""
+    """Waiting steps that have received their message, or now wait until another time."""
     cleared: dict[int, int] = field(default_factory=dict)
-    """Tasks whose steps are deleted, by seq: from which number on."""
+    """Tasks whose steps are deleted, by seq, with the number of the first step to go."""
     emptied: set[int] = field(default_factory=set)
     """Tasks whose messages are deleted, by seq."""
     new_messages: list[Message] = field(default_factory=list)
     taken: list[Message] = field(default_factory=list)
-    """Messages that were read and are received now."""
+    """Messages that were read and are received in this batch."""
 
     def __bool__(self) -> bool:
         return bool(self.new_steps or self.changed or self.cleared or self.emptied or self.new_messages or self.taken)
 
     def add_step(self, step: Step) -> None:
-        """Keep a step."""
+        """Add a step."""
         self.new_steps.append(step)
         self.kept[step.key] = self.last[step.task_seq] = step
 
@@ -69,7 +69,7 @@ class StepBook:
             self.changed.append(step)
 
     def count(self, seq: int) -> tuple[int, int]:
-        """Return how many messages wait for a task, and which number the next one gets; a new one has none yet."""
+        """Return how many messages wait for a task, and the number that the next one gets; a new task has none."""
         return self.counts.get(seq, (0, 0))
 
     def next_message(self, seq: int, name: str) -> Message | None:
@@ -78,7 +78,7 @@ class StepBook:
         return waiting[0] if waiting else None
 
     def take(self, message: Message, step: Step) -> None:
-        """Let a step receive a message that waits: the next receive of its name gets the one after it."""
+        """Let a step receive a waiting message; the next receive of that name gets the one after it."""
         self.waiting[message.task_seq, message.name].remove(message)
         waits, following = self.counts.get(message.task_seq, (1, 0))
         self.counts[message.task_seq] = (waits - 1, following)
@@ -87,7 +87,7 @@ class StepBook:
             self.taken.append(message)
 
     def add_message(self, message: Message) -> None:
-        """Put in a message that waits."""
+        """Add a waiting message."""
         waits, following = self.count(message.task_seq)
         self.counts[message.task_seq] = (waits + 1, following + 1)
         self.new_messages.append(message)
@@ -95,9 +95,9 @@ class StepBook:
         self.waiting.setdefault((message.task_seq, message.name), []).append(message)
 
     def clear(self, seq: int, first: int, *, keeps_messages: bool) -> None:
-        """Delete a task's steps from a number on; the messages they received wait again, unless all are deleted.
+        """Delete a task's steps from a number on; the messages they received wait again, or all messages are deleted.
 
-        What is put in is written after what is deleted: so what this batch has kept and sent until now is let go here.
+        Since additions are written after deletions, the steps and messages added by this batch are dropped here.
         """
         self.cleared[seq] = min(first, self.cleared.get(seq, first))
 
@@ -114,7 +114,7 @@ class StepBook:
             self._empty(seq)
 
     def _free(self, seq: int, first: int) -> None:
-        """Let messages wait again that steps from a number on have received."""
+        """Let the messages that steps from a number on have received wait again."""
         for message in (*self.new_messages, *self.messages.values(), *self.taken):
             if message.task_seq == seq and message.step is not None and message.step >= first:
                 message.step = None

@@ -1,7 +1,7 @@
-"""Limits that let newer tasks supersede older ones: who is to go is read before tasks are put in, and confirmed after.
+"""Limits that let newer tasks supersede older ones: the rivals are read before tasks are added, and confirmed after.
 
-Servers that share a database look again under the lock of the limits whether somebody has come whom they did not know
-of: who was overtaken does its batch anew.
+Servers that share a database check again, under the lock of the limits, for tasks that they did not know of: one that
+was overtaken applies its batch again.
 """
 
 from collections import Counter
@@ -18,11 +18,11 @@ from treadle_server.store.transaction.limit_waits import RunOf, crowds_of, runni
 from treadle_server.store.transaction.load import tasks_by_id
 
 MOST = 500
-"""Tasks of a bucket that one batch supersedes; those beyond go with the next one that is put in."""
+"""How many tasks of a bucket one batch supersedes at most; the rest go when the next task is submitted."""
 
 
 async def read_rivals(work: UnitOfWork, reads: ReadSet) -> None:
-    """Read whom the batch's new tasks may supersede, those that wait and those that run, where a limit says so."""
+    """Read the waiting and running tasks that the batch's new tasks may supersede, where a limit says so."""
     if all(limit.on_full not in SUPERSEDING for limit in work.limits.values()):
         return
     coming: Counter[BucketId] = Counter()
@@ -34,7 +34,7 @@ async def read_rivals(work: UnitOfWork, reads: ReadSet) -> None:
         return
     waiting = await waiting_in(work.tx, coming, MOST)
     running = await running_in(work.tx, _replacing(work, coming))
-    # What is used is read last: who came since the others were read makes it full, and `confirm_rivals` finds them.
+    # The use is read last: tasks that came after the others were read make it full, and `confirm_rivals` finds them.
     buckets = await read_buckets(work.tx, coming, work.now)
     rivals = {number: Rivals(number, bucket) for number, bucket in buckets.items()}
     going = {
@@ -62,7 +62,7 @@ def _replacing(work: UnitOfWork, bucket_ids: Iterable[BucketId]) -> list[int]:
 
 
 def _first(runs: list[RunOf], rivals: Rivals, coming: int) -> list[RunOf]:
-    """Return the runs that may have to go, so that what comes fits."""
+    """Return the runs that may have to go so that the new tasks fit."""
     most = rivals.bucket.limit.concurrency
     excess = 0 if most is None else sum(weight for _, _, weight in runs) + coming - most
     found: list[RunOf] = []
@@ -75,9 +75,9 @@ def _first(runs: list[RunOf], rivals: Rivals, coming: int) -> list[RunOf]:
 
 
 async def confirm_rivals(work: UnitOfWork) -> None:
-    """Look again, under the lock of the limits, where another server may have put something in meanwhile.
+    """Check again, under the lock of the limits, where another server may have added tasks meanwhile.
 
-    Raises `Overtaken` when somebody waits, or runs, whom this batch should have superseded.
+    Raises `Overtaken` if a task waits or runs that this batch should have superseded.
     """
     grown = {number: one for number, one in work.rivals.items() if one.has_grown and not one.is_capped}
     if not grown or work.tx.is_exclusive:

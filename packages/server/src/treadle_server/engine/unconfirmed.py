@@ -1,4 +1,4 @@
-"""Claims whose commit was not answered: they may be in the database, and nobody has them, until they are returned."""
+"""Claims whose commit was not answered: they may be in the database without any worker, and must be returned."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,16 +14,16 @@ from treadle_server.engine.pending import Pending
 from treadle_server.errors import StoreUnavailable
 
 SURELY_DONE = 2.0
-"""Seconds after which a commit whose answer was lost is surely done, if it is done at all."""
+"""Seconds after which a commit whose answer was lost is certain to be done, if it is done at all."""
 
 
 def give_back(worker_id: WorkerId, claimed: list[Task]) -> ReportMany:
-    """Return the command by which claims are returned that nobody is there for any more."""
+    """Return the command that returns claims whose worker is no longer there to receive them."""
     return hand_back(SYSTEM, worker_id, [(task.id, task.run_id) for task in claimed])
 
 
 class Unconfirmed:
-    """The claims of commits that were not answered, by the worker that they were meant for."""
+    """The claims of commits that were not answered, by their intended worker."""
 
     def __init__(self) -> None:
         self._claims: dict[WorkerId, list[Task]] = {}
@@ -33,11 +33,11 @@ class Unconfirmed:
         return bool(self._claims)
 
     def note(self, worker_id: WorkerId, tasks: list[Task]) -> None:
-        """Keep tasks that may have been claimed for the worker, to be returned with the next batch."""
+        """Remember tasks that may have been claimed for the worker, to be returned with the next batch."""
         self._claims.setdefault(worker_id, []).extend(tasks)
 
     def take(self) -> list[Pending]:
-        """Take what returns the claims, before the same tasks are claimed again."""
+        """Take the commands that return the claims, to be applied before the same tasks are claimed again."""
         unconfirmed, self._claims = self._claims, {}
         found = []
         for worker_id, tasks in unconfirmed.items():
@@ -50,11 +50,11 @@ class Unconfirmed:
             self.note(worker_id, tasks)
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when a commit was not answered: what it changed may be there, and nobody was told of it."""
+        """Call `listener` when a commit was not answered: its changes may be stored, and nobody has heard of them."""
         self._listeners.append(listener)
 
-    def tell(self) -> None:
-        """Tell that what a commit changed may be there, now and when the database has surely done what it was asked."""
+    def notify(self) -> None:
+        """Call the listeners now, and again once the database is certain to have done what it was asked."""
         for listener in self._listeners:
             listener()
             asyncio.get_running_loop().call_later(SURELY_DONE, listener)

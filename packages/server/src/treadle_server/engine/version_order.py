@@ -1,7 +1,7 @@
-"""One order for each task's transitions, whichever server tells them: that of their versions.
+"""Keeps each task's transitions in the order of its versions, whichever server publishes them.
 
-What this server commits is told at once, what others commit some 20 ms later: a claim here may be told before the
-submit at another server. What is heard after something later was told is late: observers are not told it any more.
+This server's commits are published at once, those of others some 20 ms later: a claim here may be published before the
+submit at another server. A transition that arrives after a later one of its task is late, and observers don't get it.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,20 +10,20 @@ from time import monotonic
 from treadle.wire.ids import TaskId
 
 MOST = 20_000
-"""Tasks of which the version that was told last is known: more than change within the second in which others tell."""
+"""How many tasks' last published versions are known: more than change in the second within which others publish."""
 
 UNTOLD = 10.0
-"""Seconds for which others may still tell what they did before this server became the only one that writes."""
+"""Seconds for which others may still publish what they did before this server became the only writer."""
 
 
 class VersionOrder:
-    """The version of each task that was told last."""
+    """The last published version of each task."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        """`clock` is the monotonic one."""
+        """`clock` must be monotonic; it returns seconds."""
         self._told: dict[TaskId, int] = {}
         self._told_before: dict[TaskId, int] = {}
-        """What was told before the last `MOST` tasks were."""
+        """The versions published before those of the last `MOST` tasks."""
         self._clock = clock
         self._shared_at = clock()
         """When another server may last have written."""
@@ -31,12 +31,12 @@ class VersionOrder:
     def late(
         self, versions: Iterable[tuple[TaskId, int]], *, is_foreign: bool, is_exclusive: bool = False
     ) -> frozenset[int]:
-        """Return which of a batch's transitions, by their places, are older than what was told of their task before.
+        """Return the indexes of a batch's transitions that are older than what was published of their task before.
 
-        Those of one batch are in order. What another server tells and was told already (a notice that came twice) is
-        late too; what this server commits is told but once, and may keep its task's version. What it commits while it
-        `is_exclusive`, the only one that writes, comes in order by itself, and before all that others do later: then
-        nothing is noted of it, which took 3 of the 80 microseconds that a task costs the server in a drain.
+        The transitions of one batch are in order. One from another server that was published already (a notice that
+        came twice) is late too; this server publishes its own once only, and they may keep their task's version. What
+        it commits while it `is_exclusive`, the only writer, is in order anyway, and precedes all that others do later:
+        it is not noted then, which took 3 of the 80 microseconds that a task costs the server in a drain.
         """
         if not is_exclusive:
             self._shared_at = self._clock()
@@ -54,10 +54,10 @@ class VersionOrder:
     def _compare(self, versions: Iterable[tuple[TaskId, int]], *, is_foreign: bool) -> frozenset[int]:
         seen, late = dict[TaskId, int](), set[int]()
         for place, (task_id, version) in enumerate(versions):
-            told = self._told.get(task_id) or self._told_before.get(task_id, 0)
-            before = seen.setdefault(task_id, told)
+            last = self._told.get(task_id) or self._told_before.get(task_id, 0)
+            before = seen.setdefault(task_id, last)
             if version < before or (is_foreign and version == before):
                 late.add(place)
             else:
-                self._told[task_id] = max(told, version)
+                self._told[task_id] = max(last, version)
         return frozenset(late)

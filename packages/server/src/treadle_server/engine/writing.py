@@ -1,4 +1,4 @@
-"""Writes what the commands of a batch changed, each kind in one bulk statement; the caller commits."""
+"""Writes the changes of a batch, each kind in one bulk statement; the caller commits."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -9,7 +9,7 @@ from treadle_server.domain.failures import FAILING
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.limits import Line
 from treadle_server.domain.tasks import Hold, Run, Task
-from treadle_server.engine.telling import write_dependencies
+from treadle_server.engine.dependency_rows import write_dependencies
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction import flush, load, promotions
 from treadle_server.store.transaction import schedules as stored
@@ -46,12 +46,12 @@ async def write(work: UnitOfWork) -> None:
     await flush.unlink_all(tx, work.changes.unlinked)
     await flush.link(tx, work.changes.links)
     for seqs, jump in work.changes.restamped:
-        # Before what the batch did to single tasks: a lease that was renewed in it is as it was answered.
+        # Before the changes to single tasks, so that a lease renewed in this batch is stored as it was answered.
         await restamp(tx, seqs, now=work.now, jump=jump)
-    # Before what else the batch did to them.
+    # Before the batch's other changes to them.
     await promotions.promote(tx, work.changes.promoted, work.changes.promoted_counts)
     await flush.update_tasks(tx, [(task, work.changes.before[task.seq]) for task in work.opened])
-    # After what is over or let go of its unique key by this batch: the new ones may have it.
+    # After the tasks that end or give up their unique key in this batch: new tasks may take it.
     await flush.insert_tasks(tx, work.changes.new_tasks.values())
     await write_dependencies(work)
     await insert_objects(tx, work.changes.new_runs)
@@ -62,7 +62,7 @@ async def write(work: UnitOfWork) -> None:
         await _write_steps(work)
     await _write_schedules(work)
     await _write_holds(work)
-    # Their objects are the caller's to remove, after the commit.
+    # The caller removes their objects after the commit.
     await delete_objects(tx, Artifact, work.changes.gone_artifacts)
     await insert_objects(tx, work.changes.new_artifacts)
     await update_objects(tx, work.changes.changed_artifacts)
@@ -74,7 +74,7 @@ async def write(work: UnitOfWork) -> None:
     await apply_counts(tx, counted)
     counted.update(work.changes.promoted_counts)
     work.counted = counted
-    # With their links; their tasks and runs go on naming them.
+    # This deletes their links too; their tasks and runs still name them.
     await delete_objects(tx, Worker, work.changes.gone_workers)
     await _reblock(work, touched)
     await _note_limited(work, kept.keys())
@@ -82,14 +82,14 @@ async def write(work: UnitOfWork) -> None:
 
 
 def _failing(work: UnitOfWork) -> list[tuple[Task, Run]]:
-    """Return the runs that did not end well, each with its task."""
+    """Return the runs that failed, each with its task."""
     failed = [run for run in work.changes.new_runs if run.status in FAILING]
     by_seq = {task.seq: task for task in work.tasks.values()} if failed else {}
     return [(by_seq[run.task_seq], run) for run in failed]
 
 
 def _failed_without_run(work: UnitOfWork) -> list[Task]:
-    """Return the tasks that this batch let fail without a run that ended with them."""
+    """Return the tasks that failed in this batch without a run that ended with them."""
     ended = {run.task_seq for run in work.changes.new_runs}
     return [
         task
@@ -101,9 +101,9 @@ def _failed_without_run(work: UnitOfWork) -> list[Task]:
 
 
 def _kept(work: UnitOfWork) -> dict[int, Task]:
-    """Return by number the tasks whose run goes on: they started, beat or saved something, and hold what they held.
+    """Return, by number, the tasks whose run goes on: they started, renewed or saved something, and keep their holds.
 
-    Nothing is decided anew of their targets; that is half of all there is where tasks are started and completed.
+    Their targets need no new decision, which saves half of all decisions where tasks are started and completed.
     """
     before = work.changes.before
     return {
@@ -142,7 +142,7 @@ async def _write_steps(work: UnitOfWork) -> None:
 async def _write_schedules(work: UnitOfWork) -> None:
     await insert_objects(work.tx, work.changes.new_schedules)
     await update_objects(work.tx, work.changes.changed_schedules.values())
-    await stored.forget_ticks(work.tx, work.changes.timed_anew, work.now)
+    await stored.forget_ticks(work.tx, work.changes.rescheduled, work.now)
     await stored.insert_ticks(work.tx, work.changes.ticks)
 
 
@@ -166,7 +166,7 @@ def _left_ends(work: UnitOfWork) -> Counter[OutcomeKey]:
 
 
 async def _reblock(work: UnitOfWork, touched: set[int]) -> None:
-    """Decide anew which tasks of the touched targets, and of ended holds, may be claimed."""
+    """Decide again which tasks of the touched targets, and of ended holds, may be claimed."""
     promoted = [task for task, _ in work.changes.promoted if task.seq not in work.changes.before]
     work.changes.queued = [task for task in promoted if task.seq in work.changes.free]
     work.batch.lanes |= {task.lane for task in work.changes.queued}
@@ -182,9 +182,9 @@ async def _reblock(work: UnitOfWork, touched: set[int]) -> None:
 
 
 async def _note_limited(work: UnitOfWork, kept: Collection[int]) -> None:
-    """Note what the batch did to tasks with limits: `gates.decide` decides who may be claimed."""
+    """Note what the batch did to tasks with limits, for `gates.decide` to decide which of them may be claimed."""
     limited = work.limited
-    # Those of ended holds, which may not have been read.
+    # The lines of ended holds' tasks, which may not have been read.
     limited.lines |= await lines_of(work.tx, limited.seqs)
     for task in work.written:
         for one in () if task.seq in kept else (task, work.changes.before.get(task.seq, task)):
@@ -192,18 +192,18 @@ async def _note_limited(work: UnitOfWork, kept: Collection[int]) -> None:
                 limited.seqs.add(one.seq)
                 limited.lines.add(Line(one.lane, one.limit_key))
     back = [run for run in work.changes.new_runs if run.reason is Reason.RETURNED]
-    # What may have begun all the same has spent its token.
+    # A returned run whose code may have begun all the same has spent its token.
     returned = {run.task_seq for run in back if (run.task_seq, run.run_id) not in work.changes.new_holds}
     keys = {task.seq: task.limit_key for task in work.opened if task.seq in returned}
     limited.returned = [key for key in (keys.get(seq) for seq in sorted(returned)) if key is not None]
 
 
 async def _delete_orphans(work: UnitOfWork) -> None:
-    """Mark jobs deleted that nobody serves, with nothing open (Z6); never retained or internal ones."""
+    """Mark jobs as deleted that no worker serves and that have no open task (Z6); never retained or internal ones."""
     nums = work.changes.orphans
     if not nums:
         return
-    # What another server is at is left to the sweeper, which looks at every job: none is waited for so late.
+    # Jobs that another server has locked are left to the sweeper, which checks every job: it is too late to wait here.
     free = {job.num: job for job in await load.free_jobs(work.tx, nums)}
     for num in free.keys() - work.jobs_by_num.keys():
         work.know(free[num])

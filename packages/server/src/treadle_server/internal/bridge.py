@@ -46,16 +46,16 @@ from treadle_server.store.transaction import peers
 log = logging.getLogger(__name__)
 
 DISPATCH_SECONDS = 10.0
-"""How long a broker may take to be reached, to take a task, and to be left."""
+"""Seconds that connecting to a broker, handing it a task, and disconnecting may each take."""
 
 DEAD = timedelta(seconds=30)
-"""After which a server that was not seen is taken for dead: what it gave out last its broker may not have."""
+"""How long a server must be unseen to be presumed dead: it may not have dispatched its last claims to the broker."""
 
 
 class Bridge(Service):
-    """Between the engine and the executors; as a service it beats for them, and looks after what was given out.
+    """Connects the engine and the executors; as a service it sends heartbeats and keeps track of dispatched tasks.
 
-    Raises `InvalidCategory` for executors of a job in a category that the server does not admit.
+    Raises `InvalidCategory` for executors of a job in a category that the server does not allow.
     """
 
     name = "internal"
@@ -75,9 +75,9 @@ class Bridge(Service):
         self._tokens = InternalToken(ctx)
         self._is_open = False
         self._missing_before: set[RunKey] = set()
-        """Runs that the slot holds and the database did not know at the last look."""
+        """Runs that the slot holds but that the database did not have at the last check."""
         self._dead: set[str] = set()
-        """Servers that were taken for dead at the last look."""
+        """Servers that were presumed dead at the last check."""
         self._group: asyncio.TaskGroup
         self.worker_id = WorkerId(str(uuid7())) if executors.is_local else BROKER
         self._slot = WorkerSlot(
@@ -92,7 +92,7 @@ class Bridge(Service):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Serve the executors' jobs during the block. Raises what their registration is refused with."""
+        """Serve the executors' jobs during the block. Raises the errors of their registration."""
         forget = self._engine.hub.listen(self._on_commit)
         async with asyncio.TaskGroup() as self._group:
             await self._begin()
@@ -121,7 +121,7 @@ class Bridge(Service):
         self._deliver(unstarted)
 
     async def _open(self) -> None:
-        """Connect to the broker. An external one may be down; the other jobs are served all the same."""
+        """Connect to the broker. An external one may be down; other jobs are served nevertheless."""
         try:
             async with self._limited():
                 await self._executors.open(self._app)
@@ -137,15 +137,15 @@ class Bridge(Service):
             async with self._limited():
                 await self._executors.close()
         except Exception:
-            # The tasks they leave are taken over all the same.
+            # The tasks that they leave are taken over nevertheless.
             log.exception("the executors failed to shut down")
 
     @asynccontextmanager
     async def _limited(self) -> AsyncIterator[None]:
-        """Wait for the executors: for a broker a while, for those in this process until done.
+        """Limit the time of the block to `DISPATCH_SECONDS` for a broker; executors in this process have no limit.
 
-        Raises `TimeoutError`, and `RuntimeError` when a broker's client was cancelled and this task was not: what it
-        raises then would end the service without a word, and leave a run undispatched until its timeout.
+        Raises `TimeoutError`; and `RuntimeError` when the broker's client was cancelled but this task was not, because
+        a `CancelledError` would end the service silently and leave a run undispatched until its timeout.
         """
         mine = asyncio.current_task()
         try:
@@ -157,7 +157,7 @@ class Bridge(Service):
             raise RuntimeError("the broker's client was cancelled") from error
 
     async def _register(self) -> None:
-        """Register the worker that stands for the executors, and their jobs."""
+        """Register the worker that represents the executors, and their jobs."""
         name = "executors" if self._executors.is_local else "broker"
         worker = RegisterWorker(
             principal=EXECUTORS, id=self.worker_id, name=name, group=INTERNAL, concurrency=self._executors.concurrency
@@ -171,7 +171,7 @@ class Bridge(Service):
             self._slot.jobs |= {done.job.num}
 
     async def _end(self) -> None:
-        """Take no more, let the executors end, and let go of what ends with this process."""
+        """Take no more tasks, let the executors end, and release the runs that end with this process."""
         self._engine.close_slot(self._slot)
         if not self._executors.is_local:
             await self._dispatched()
@@ -218,20 +218,20 @@ class Bridge(Service):
             self._untold.append(failure)
 
     async def _claim(self, task: Task) -> dict[str, Any]:
-        """Return the claim for its executor, with the token that it shows to the server."""
+        """Return the claim for its executor, with the token for its requests to the server."""
         token = await self._tokens.current()
         carried = (await carried_by(self._ctx, [task])).get(task.id)
         claim: dict[str, Any] = orjson.loads(dumps(claim_data(task, self._ctx.now(), token, carried)))
         return claim
 
     async def _dispatched(self, task_ids: Collection[TaskId] | None = None) -> None:
-        """Wait until the tasks that are being dispatched, all or those of them, have been."""
+        """Wait until all tasks that are being dispatched, or the given ones among them, have been."""
         under_way = [one for task_id, one in self._dispatches.items() if task_ids is None or task_id in task_ids]
         if under_way:
             await asyncio.wait(under_way)
 
     async def handed_over(self, task_ids: Collection[TaskId]) -> dict[TaskId, Task]:
-        """Wait until the new tasks are dispatched, as far as they are claimed, and return how they stand then.
+        """Wait until the new tasks that are claimed have been dispatched, and return the tasks' states then.
 
         An executor may have started or even ended them, and the dispatch may have failed. Nothing is returned while the
         store can't be read.
@@ -241,13 +241,13 @@ class Bridge(Service):
             async with self._engine.store.read() as connection:
                 return await read_tasks.by_ids(connection, task_ids)
         except StoreUnavailable:
-            # They are in, and that must be told, as far as it is known.
+            # The tasks are submitted, so an error would be wrong.
             return {}
 
     # As a service
 
     def _on_commit(self, batch: Batch) -> None:
-        """Have local executors look at once when a commit ended or paused what they run."""
+        """Make local executors check at once when a commit has ended or paused one of their runs."""
         if not self._executors.is_local:
             return
         ended = any(run.digest is None and run.worker_id == self.worker_id for run in batch.runs)
@@ -256,7 +256,7 @@ class Bridge(Service):
             self._executors.nudge()
 
     async def turn(self) -> float:
-        """Beat for the executors, fail what they could not be given. Raises what the broker does when it is away."""
+        """Send the executors' heartbeat, and report failed dispatches. Raises the broker's errors when it is down."""
         if not self._is_open:
             async with self._limited():
                 await self._executors.open(self._app)
@@ -275,10 +275,10 @@ class Bridge(Service):
         return min(settings.sweeper_interval_seconds, settings.worker_timeout_seconds / 3)
 
     async def _look_at_slot(self) -> None:
-        """Free the slot's room of runs whose end was reported to another server."""
+        """Release runs from the slot whose end was reported to another server."""
         before = set(self._slot.held)
         held = await self._held()
-        # A claim that is being committed is not seen yet: what is missing twice has ended.
+        # A claim that is being committed is not visible yet, so only a run that is missing twice has ended.
         missing = before - held.keys()
         ended, self._missing_before = missing & self._missing_before, missing
         if ended:
@@ -286,7 +286,7 @@ class Bridge(Service):
             self._engine.slot_changed()
 
     async def _look_at_servers(self) -> None:
-        """Dispatch what was not started once more when a server has died: it commits a claim before it dispatches."""
+        """Dispatch unstarted tasks again when a server has died, since it commits a claim before it dispatches it."""
         dead = await self._unseen()
         if not self._executors.is_local and dead - self._dead:
             self._deliver(await self._engine.run(TakeOver(successor=self.worker_id)))

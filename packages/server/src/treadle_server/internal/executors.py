@@ -11,11 +11,11 @@ from treadle_server.errors import SettingUnusable
 
 
 class Executors(Protocol):
-    """Functions that run the tasks of `@internal` jobs, in this process or wherever a broker brings them."""
+    """Functions that run the tasks of `@internal` jobs, in this process or behind a broker."""
 
     @property
     def concurrency(self) -> int:
-        """Return the most weight that is given out at once; what is beyond waits in its queue."""
+        """Return the most weight that is dispatched at once; further tasks wait in their queues."""
         ...
 
     @property
@@ -24,23 +24,23 @@ class Executors(Protocol):
         ...
 
     def jobs(self) -> Mapping[str, dict[str, Any]]:
-        """Return by full name what registers each job: the fields of `JobRegister`."""
+        """Return the fields of `JobRegister` for each job, by full name."""
         ...
 
     async def open(self, app: ASGIApp) -> None:
-        """Be ready for `dispatch`. Those in this process report to `app`, without a socket."""
+        """Get ready for `dispatch`. Executors in this process report to `app`, without a socket."""
         ...
 
     async def dispatch(self, claim: dict[str, Any]) -> None:
-        """Hand a claim over, in JSON as `Claim`, to be run once. Raises whatever keeps it from arriving."""
+        """Hand over a claim, in the JSON form of `Claim`, to be run once. Raises any error of the delivery."""
         ...
 
     def nudge(self) -> None:
-        """Have those in this process look at once whether what they run is cancelled or paused."""
+        """Make executors in this process check at once whether their runs are cancelled or paused."""
         ...
 
     async def close(self) -> None:
-        """Let what runs in this process end, hand the rest back, and leave the broker."""
+        """Let runs in this process end, hand the rest back, and disconnect from the broker."""
         ...
 
 
@@ -78,7 +78,7 @@ def check(found: Any, named: str = "internal") -> Executors:
     missing = [member for member in _MEMBERS if not hasattr(found, member)]
     if missing:
         raise SettingUnusable(
-            f"{named} is {type(found).__name__}, which has no {', '.join(missing)}: give an InternalRegistry"
+            f"{named} is a {type(found).__name__} without {', '.join(missing)}: use an InternalRegistry"
         )
     executors: Executors = found
     return executors

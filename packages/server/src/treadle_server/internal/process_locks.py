@@ -1,7 +1,7 @@
-"""Tells which processes are alive: each process with executors of its own locks a file in the data directory.
+"""Tell which processes are alive: each process with its own executors locks a file in the data directory.
 
-The system releases the lock when the process ends, however it ends. So a starting server knows at once which workers
-of executors have died with their process; of those on other machines it learns from their missing heartbeats.
+The system releases the lock when the process ends, however it ends. So a starting server knows at once which executors'
+workers have died with their process; those on other machines show by their missing heartbeats.
 """
 
 import os
@@ -11,19 +11,19 @@ from treadle.wire.ids import WorkerId, is_uuid
 
 
 class ProcessLocks:
-    """The files of one data directory."""
+    """The lock files of one data directory."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._mine: tuple[Path, int] | None = None
 
     def take(self, worker_id: WorkerId) -> None:
-        """Say that this process has the worker's executors, from now until `leave` or its end."""
+        """Declare that this process has the worker's executors, from now until `leave` or its end."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = self._directory / f".{worker_id}"
         file = os.open(draft, os.O_CREAT | os.O_RDWR, 0o600)
         _lock(file)
-        # Others see the file only under its name, and so never before it is locked.
+        # Others see the file only under its final name, and so never before it is locked.
         path = draft.rename(self._directory / worker_id)
         self._mine = (path, file)
 
@@ -36,12 +36,12 @@ class ProcessLocks:
         return [WorkerId(path.name) for path in others if path != mine and _is_free(path)]
 
     def clear(self, worker_ids: list[WorkerId]) -> None:
-        """Forget workers whose runs are taken over."""
+        """Remove the files of workers whose runs have been taken over."""
         for worker_id in worker_ids:
             (self._directory / worker_id).unlink(missing_ok=True)
 
     def leave(self, *, is_done: bool) -> None:
-        """End what `take` began; unless `is_done`, it is left to the next start to find."""
+        """Undo `take`; unless `is_done`, the file is left for the next start to find."""
         if self._mine is None:
             return
         path, file = self._mine
@@ -52,11 +52,11 @@ class ProcessLocks:
 
 
 def _lock(file: int) -> bool:
-    """Lock the open file; return whether nobody else has it."""
+    """Lock the open file; return whether that succeeded."""
     try:
         import fcntl
     except ImportError:
-        # Windows: there processes that died are found by their missing heartbeats alone.
+        # On Windows dead processes are found only by their missing heartbeats.
         return False
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

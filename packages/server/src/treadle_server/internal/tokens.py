@@ -8,14 +8,14 @@ from treadle_server.access.tokens import new_token
 from treadle_server.operations.context import OperationContext
 
 MARGIN = timedelta(minutes=1)
-"""How long a token outlives the last run that it was given to: its last report may still be on its way."""
+"""How long a token outlives the last run that it was given to, for the run's last report."""
 
 SCOPES = (f"{WORKER_ID}{INTERNAL}/*",)
-"""It is the executors' own worker, and so reaches the runs of that one alone, never another worker's."""
+"""It acts as the executors' own worker, so it reaches only that worker's runs."""
 
 
 class InternalToken:
-    """Makes a token, and another before runs could outlive it; each ends by itself."""
+    """Makes a token, and a new one before runs could outlive the old; each expires."""
 
     def __init__(self, ctx: OperationContext) -> None:
         self._ctx = ctx
@@ -23,7 +23,7 @@ class InternalToken:
         self._fresh_until: datetime | None = None
 
     async def current(self) -> str:
-        """Return a token that lives as long as a run that is claimed now may. Raises `StoreUnavailable`."""
+        """Return a token that outlives any run that is claimed now. Raises `StoreUnavailable`."""
         now = self._ctx.now()
         if self._fresh_until is None or now >= self._fresh_until:
             longest = timedelta(seconds=self._ctx.settings.internal_task_timeout_seconds)

@@ -19,26 +19,26 @@ PATIENCE = 20
 """Rounds for which a task may be waiting for its next commit; a commit that failed reports nothing more."""
 
 
-class ToldTask:
+class ReportedTask:
     """A task as it was reported or read; the writer changes the same object before its next commit."""
 
     __slots__ = ("_encoded", "is_pending", "task", "version")
 
     def __init__(self, task: Task, version: int | None = None) -> None:
-        """`version` is the one that it was told in; None: the one that it has."""
+        """`version` is the version in which it was reported; None means its present one."""
         self.task = task
         self.version = task.version if version is None else version
         self.is_pending = task.status is _PENDING
         self._encoded: bytes | None = None
 
     @property
-    def stands(self) -> bool:
+    def is_current(self) -> bool:
         """Return whether the task is still as it was reported."""
         return self.task.version == self.version
 
     def encoded(self) -> bytes | None:
         """Return it as `TaskItem` without its position, built once for all views; None if it has changed since."""
-        if self._encoded is None and self.stands:
+        if self._encoded is None and self.is_current:
             self._encoded = dumps(listed_data(self.task))
         return self._encoded
 
@@ -59,22 +59,22 @@ class Round:
         for task in tasks.values():
             self._by_status.setdefault(task.status, []).append(task)
         self._ranked: dict[tuple[str, int], tuple[list[Task], Callable[[Task], Rank]]] = {}
-        self._told: dict[TaskId, ToldTask] = {}
+        self._told: dict[TaskId, ReportedTask] = {}
 
-    def told(self, task: Task) -> ToldTask:
-        """Return a task among these as it was told, one for all who show it."""
+    def told(self, task: Task) -> ReportedTask:
+        """Return one of these tasks as it was reported: a single object for all views."""
         if (known := self._told.get(task.id)) is None:
-            known = self._told[task.id] = ToldTask(task, self.versions[task.id])
+            known = self._told[task.id] = ReportedTask(task, self.versions[task.id])
         return known
 
-    def anew(self) -> "Round":
-        """Return it for a view that goes on to it later: the writer has moved some of the tasks on, to other places."""
+    def copy(self) -> "Round":
+        """Return a copy for a view that uses it later: the writer may have moved tasks to other places meanwhile."""
         return Round(self.tasks, self.versions, self.gone)
 
     def segment(self, order: str, number: int) -> tuple[list[Task], Callable[[Task], Rank]]:
-        """Return the tasks that stand in a segment of the order, in that order, and what tells their ranks.
+        """Return the tasks in a segment of the order, sorted, and the function that gives their ranks.
 
-        In a drain some 3,000 tasks change between two rounds, of which a window needs those at its head.
+        In a drain some 3,000 tasks change between two rounds, and a window needs only the first of them.
         """
         key = (order, number)
         if key not in self._ranked:
@@ -96,20 +96,20 @@ class _Told(NamedTuple):
 class ChangeCollector:
     """Gathers what commits changed until it is taken.
 
-    In a drain a task changes three times between two rounds, and every commit is noted in the engine's own time: so
-    that takes no more than a list of versions, and which change was a task's last is found once a round. No object is
-    made for a task that nobody shows.
+    In a drain a task changes three times between two rounds, and noting a commit delays the engine. So it only makes a
+    list of versions; the last change of each task is found once a round. No object is made for a task that nobody
+    shows.
     """
 
     def __init__(self) -> None:
         self._told: list[_Told] = []
         self._tasks: dict[TaskId, Task] = {}
-        """What was told, as far as it was looked through."""
+        """The reported tasks that have been sorted by id."""
         self._versions: dict[TaskId, int] = {}
-        """The version of each of these when it was told last: the writer goes on with the same object."""
+        """The version of each when it was last reported: the writer goes on changing the same object."""
         self._gone: dict[TaskId, str] = {}
         self._waited: dict[TaskId, tuple[int, int]] = {}
-        """What was left by the last round: in which version, and for how many rounds."""
+        """The tasks that the last round left: (version, number of rounds)."""
 
     def __bool__(self) -> bool:
         return bool(self._told or self._tasks or self._gone)
@@ -137,9 +137,9 @@ class ChangeCollector:
         self._told, self._tasks, self._versions, self._gone, self._waited = [], {}, {}, {}, {}
 
     def take(self) -> Round:
-        """Return the changes to be shown, and forget them.
+        """Return the changes to show, and forget them.
 
-        A task that the writer has moved on is left: its commit is under way, and what it does is told next.
+        A task that the writer is changing again is left for later: its commit is in progress, and will report it.
         """
         self._look_through()
         tasks, versions, gone = self._tasks, self._versions, self._gone
@@ -158,7 +158,7 @@ class ChangeCollector:
         self._told = []
 
     def _rounds_of(self, task_id: TaskId) -> int:
-        """Return for how many rounds it has waited since it was told so."""
+        """Return for how many rounds the task has waited in this version."""
         version, rounds = self._waited.get(task_id, (None, 0))
         return rounds if version == self._versions[task_id] else 0
 

@@ -40,7 +40,7 @@ from treadle_server.operations.workers import drain_worker
 
 
 class SubmitEach(Request):
-    """Tasks to be put in, each by itself; their form is checked one by one."""
+    """Tasks to submit, each independently; they are validated one by one."""
 
     room: Room
     tasks: list[Any] = Field(min_length=1, max_length=MOST_OF_REQUEST)
@@ -48,13 +48,13 @@ class SubmitEach(Request):
 
 
 class Submit(SubmitEach):
-    """Tasks to be put in, all or none."""
+    """Tasks to submit, all or none."""
 
     brief: Flag = False
 
 
 MOST_AT_ONCE = 500
-"""Steps of one answer."""
+"""Most steps in one answer."""
 
 
 class Ids(Request):
@@ -77,13 +77,13 @@ class Act(Resolve, Rerun):
 
 
 class StepsFrom(One):
-    """Asks for a task's steps, from one on."""
+    """A request for a task's steps, from `offset` on."""
 
     offset: Annotated[int, Field(strict=True, ge=0, le=MOST_STEPS)] = 0
 
 
 class ToTask(MessageSend):
-    """A message, and for whom it is."""
+    """A message and the task that it is for."""
 
     task_id: Uuid
     name: Text
@@ -121,7 +121,7 @@ class OfLimit(OfRoom):
 
 
 async def submit(session: Session, fields: dict[str, Any]) -> Reply:
-    """Put tasks in, all or none; with `wait` their results are pushed, with `brief` the answer has receipts."""
+    """Submit tasks, all or none; with `wait` their results are pushed, with `brief` the answer has receipts."""
     ctx = session.live.ctx
     wanted = values.outline(Submit, fields, "tasks")
     tasks = await tasks_of(wanted.tasks)
@@ -133,7 +133,7 @@ async def submit(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def submit_by_itself(session: Session, fields: dict[str, Any]) -> Reply:
-    """Put tasks in, each by itself: the answer has a receipt or a problem for each."""
+    """Submit tasks, each independently: the answer has a receipt or a problem for each."""
     wanted = values.outline(SubmitEach, fields, "tasks")
     told = plain_tasks(wanted.tasks) or await values.each(TaskOfMany, wanted.tasks)
     good = [task for task in told if not isinstance(task, TreadleError)]
@@ -149,22 +149,22 @@ def _told(one: SubmitOutcome) -> dict[str, Any]:
 
 
 def _awaited(session: Session, done: list[Submitted]) -> Callable[[], None] | None:
-    """Have the results pushed: at once, before anything else is awaited, so that an end that comes now finds it."""
+    """Have the results pushed. Called before anything else is awaited, so that no task can end unnoticed."""
     session.live.results.want(session, [item.task.id for item in done])
     known = [item.task.id for item in done if not item.created]
     return (lambda: session.live.results.look_soon(known)) if known else None
 
 
 ITEM_BYTES = 1500
-"""About what a task takes in an answer beside its payload."""
+"""The approximate size of a task in an answer, without its payload."""
 
 
 def _without_payloads_if_large(
     session: Session, shown: list[dict[str, Any]], done: list[Submitted]
 ) -> list[dict[str, Any]]:
-    """Leave the payloads out when the answer would not fit into a frame; whoever submitted them has them.
+    """Leave the payloads out when the answer would not fit into a frame; the client has them.
 
-    The tasks are in: refusing the answer, as for other large ones, would say that they are not.
+    The tasks are submitted: an error, as for other answers that are too large, would suggest that they are not.
     """
     size = sum(len(item.task.payload) + len(item.task.result or "") + ITEM_BYTES for item in done)
     if size > session.live.ctx.settings.max_body_bytes // 2:
@@ -175,49 +175,49 @@ def _without_payloads_if_large(
 
 
 async def await_tasks(session: Session, fields: dict[str, Any]) -> Reply:
-    """Push each of the tasks when it is terminal, also if it is so already; say which are not there yet."""
+    """Push each of the tasks once it has ended, also if it has already; the answer names those that don't exist yet."""
     ids = [TaskId(task_id) for task_id in values.validate(Ids, fields).ids]
     session.live.results.want(session, ids)
     return Reply({"missing": await session.live.results.look(session, ids)})
 
 
 async def unawait(session: Session, fields: dict[str, Any]) -> Reply:
-    """Push the results of these tasks no more; those that nobody awaits are no error."""
+    """Stop pushing the results of these tasks; tasks that are not awaited are ignored."""
     session.live.results.drop(session, [TaskId(task_id) for task_id in values.validate(Ids, fields).ids])
     return Reply({})
 
 
 async def get(session: Session, fields: dict[str, Any]) -> Reply:
-    """Give a task as `TaskItem`, with its place in the queue. Raises `TaskNotFound`."""
+    """Return a task as `TaskItem`, with its queue position. Raises `TaskNotFound`."""
     return Reply(await shown_task(session.live.ctx, TaskId(values.validate(One, fields).id)))
 
 
 async def runs(session: Session, fields: dict[str, Any]) -> Reply:
-    """Give a task's runs, first to last, each as `RunItem`. Raises `TaskNotFound`."""
+    """Return a task's runs in order, each as `RunItem`. Raises `TaskNotFound`."""
     task_id = TaskId(values.validate(One, fields).id)
     return Reply({"items": await shown_runs(session.live.ctx, task_id)})
 
 
 async def logs(session: Session, fields: dict[str, Any]) -> Reply:
-    """Give the last 1,000 lines of a task, each as `LogItem`. Raises `TaskNotFound`."""
+    """Return the last 1,000 log lines of a task, each as `LogItem`. Raises `TaskNotFound`."""
     task_id = TaskId(values.validate(One, fields).id)
     return Reply({"items": await shown_logs(session.live.ctx, task_id)})
 
 
 async def history(session: Session, fields: dict[str, Any]) -> Reply:
-    """Give what happened to a task, as far as it is known, each as `TaskEvent`. Raises `TaskNotFound`."""
+    """Return the known history of a task, each event as `TaskEvent`. Raises `TaskNotFound`."""
     task_id = TaskId(values.validate(One, fields).id)
     return Reply({"items": await shown_events(session.live.ctx, task_id)})
 
 
 async def whoami(session: Session, fields: dict[str, Any]) -> Reply:
-    """Say who the session's token belongs to, as `Whoami`, and what it may do."""
+    """Return the owner of the session's token and what it permits, as `Whoami`."""
     values.validate(Nothing, fields)
     return Reply(whoami_data(session.principal))
 
 
 async def act(session: Session, fields: dict[str, Any]) -> Reply:
-    """Apply a verb to a task, and give it as `TaskItem`. Raises as `steer_task`, and `ValidationFailed`."""
+    """Apply a verb to a task, and return it as `TaskItem`. Raises as `steer_task` does, and `ValidationFailed`."""
     wanted = values.validate(Act, fields)
     ctx = session.live.ctx
     for action, names in _ONLY_WITH.items():
@@ -231,20 +231,20 @@ async def act(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 _ONLY_WITH = {"resolve": {"status", "result", "error"}, "rerun": {"from_step"}}
-"""Fields that one action alone takes."""
+"""Fields that are allowed with one action only."""
 
 
 async def steps(session: Session, fields: dict[str, Any]) -> Reply:
-    """Give the steps that a task keeps, from `offset` on, as many as fit, and the total. Raises `TaskNotFound`."""
+    """Return a task's stored steps from `offset` on, as many as fit, and the total. Raises `TaskNotFound`."""
     wanted = values.validate(StepsFrom, fields)
     items, total = await kept_steps(session.live.ctx, TaskId(wanted.id), offset=wanted.offset, limit=MOST_AT_ONCE)
     return Reply({"items": items, "total": total})
 
 
 async def send(session: Session, fields: dict[str, Any]) -> Reply:
-    """Send a task a message, and give it as `MessageItem`; a task that waits for it goes on.
+    """Send a message to a task, and return it as `MessageItem`; a task that waits for it goes on.
 
-    Raises as `send_message`.
+    Raises as `send_message` does.
     """
     wanted = values.validate(ToTask, fields)
     data, _ = await send_message(session.live.ctx, session.principal, TaskId(wanted.task_id), wanted.name, wanted)
@@ -252,29 +252,29 @@ async def send(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def get_flow(session: Session, fields: dict[str, Any]) -> Reply:
-    """Give a flow, as `FlowView`, with its first tasks and what they wait for. Raises `FlowNotFound`."""
+    """Return a flow, as `FlowView`, with its first tasks and their dependencies. Raises `FlowNotFound`."""
     flow_id = values.validate(One, fields).id
     return Reply(await shown_flow(session.live.ctx, session.principal, flow_id))
 
 
 async def act_on_many(session: Session, fields: dict[str, Any]) -> Reply:
-    """Apply a verb to many tasks, in portions, and give `BulkResult`. Raises as `bulk`."""
+    """Apply a verb to many tasks, in portions, and return `BulkResult`. Raises as `bulk` does."""
     return Reply(await bulk(session.live.ctx, session.principal, values.validate(BulkAction, fields)))
 
 
 async def edit_many(session: Session, fields: dict[str, Any]) -> Reply:
-    """Edit many tasks, each with its own changes, and give `BulkResult`. Raises as `bulk_edit`."""
+    """Edit many tasks, each with its own changes, and return `BulkResult`. Raises as `bulk_edit` does."""
     given = values.outline(Edits, fields, "edits")
     return Reply(await bulk_edit(session.live.ctx, session.principal, given))
 
 
 async def freeze(session: Session, fields: dict[str, Any]) -> Reply:
-    """Name the tasks that a filter means at this moment, with their versions."""
+    """Return the tasks that match a filter at this moment, with their versions."""
     return Reply(await frozen(session.live.ctx, session.principal, values.validate(Freeze, fields)))
 
 
 async def edit(session: Session, fields: dict[str, Any]) -> Reply:
-    """Change a task that does not run, and give it as `TaskItem`. Raises as `edit_task`."""
+    """Edit a task that is not running, and return it as `TaskItem`. Raises as `edit_task` does."""
     task_id = TaskId(values.validate(One, {"id": fields.pop("id", None)}).id)
     patch = values.validate(TaskPatch, fields)
     if patch.status is not None:
@@ -284,7 +284,10 @@ async def edit(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def register(session: Session, fields: dict[str, Any]) -> Reply:
-    """Register a job that others serve, and give it as `JobItem`. Raises as `register_job`, and `ValidationFailed`."""
+    """Register a job that others serve, and return it as `JobItem`.
+
+    Raises as `register_job` does, and `ValidationFailed`.
+    """
     values.check(fields)
     room = fields.pop("room", None)
     if not isinstance(room, str):
@@ -295,7 +298,7 @@ async def register(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def job(session: Session, fields: dict[str, Any]) -> Reply:
-    """Pause or resume a queue, and give its job as `JobItem`. Raises `JobNotFound` or `Forbidden`."""
+    """Pause or resume a queue, and return its job as `JobItem`. Raises `JobNotFound` or `Forbidden`."""
     wanted = values.validate(PauseJob, fields)
     try:
         room = parse_job_name(wanted.job).room
@@ -307,33 +310,33 @@ async def job(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def drain(session: Session, fields: dict[str, Any]) -> Reply:
-    """Ask a worker to drain, and give it as `WorkerItem`. Raises `WorkerNotFound` and `Forbidden`."""
+    """Ask a worker to drain, and return it as `WorkerItem`. Raises `WorkerNotFound` and `Forbidden`."""
     worker_id = WorkerId(values.validate(One, fields).id)
     return Reply(await drain_worker(session.live.ctx, session.principal, worker_id))
 
 
 async def remove_worker(session: Session, fields: dict[str, Any]) -> Reply:
-    """Remove a worker: what it still holds ends as lost. Raises `WorkerNotFound` and `Forbidden`."""
+    """Remove a worker; the runs that it still holds end as lost. Raises `WorkerNotFound` and `Forbidden`."""
     worker_id = WorkerId(values.validate(One, fields).id)
     await session.live.ctx.engine.run(RemoveWorker(principal=session.principal, worker_id=worker_id))
     return Reply({})
 
 
 async def schedule(session: Session, fields: dict[str, Any]) -> Reply:
-    """Pause or resume a schedule, run its task now, or delete it. Raises as `steer_schedule`."""
+    """Pause or resume a schedule, run its task now, or delete it. Raises as `steer_schedule` does."""
     wanted = values.validate(ActOnSchedule, fields)
     return Reply(await steer_schedule(session.live.ctx, session.principal, wanted.room, wanted.name, wanted.action))
 
 
 async def list_limits(session: Session, fields: dict[str, Any]) -> Reply:
-    """Give the limits that are seen from a room, each as `LimitItem`, with their use and how many wait."""
+    """Return the limits visible from a room, each as `LimitItem`, with their use and the number of waiting tasks."""
     room = values.validate(OfRoom, fields).room
     found, _ = await shown_limits(session.live.ctx, room, visibility_of(session.principal))
     return Reply({"items": found})
 
 
 async def put_limit(session: Session, fields: dict[str, Any]) -> Reply:
-    """Make or change a limit, and give it as `LimitItem`. Raises as `set_limit`."""
+    """Create or change a limit, and return it as `LimitItem`. Raises as `set_limit` does."""
     place = values.validate(OfLimit, {name: fields.pop(name, None) for name in OfLimit.model_fields})
     wanted = values.validate(LimitPut, fields)
     data, _ = await set_limit(session.live.ctx, session.principal, place.room, place.name, wanted)
@@ -349,7 +352,7 @@ async def delete_limit(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def ping(session: Session, fields: dict[str, Any]) -> Reply:
-    """Tell the time, and which of what the session watches has been changed by commits that it may not know of yet."""
+    """Return the time, and which subscriptions may lack changes that are committed, with the seconds since then."""
     values.validate(Nothing, fields)
     behind = {sub: session.live.feeds.behind(feed) for sub, feed in session.feeds.items()}
     return Reply({"time": session.live.ctx.now(), "behind": {sub: late for sub, late in behind.items() if late}})

@@ -30,47 +30,47 @@ TOO_SLOW = 4408
 GOING_AWAY = 1001
 TOO_LARGE = 1009
 LATER = 1013
-"""Nothing is refused: the same opening may do in a moment."""
+"""Try again later: the same hello may succeed in a moment."""
 
 MOST_REASON = 123
-"""Bytes of why a socket is closed (RFC 6455, 5.5)."""
+"""Most bytes of a close frame's reason (RFC 6455, 5.5)."""
 
 GOODBYE_SECONDS = 2.0
-"""How long a client may take to read what was sent before it is told that its session ends."""
+"""How long a client may take to read what was sent before its session's close frame."""
 
 _numbers = itertools.count(1)
 
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """What sessions are to those who push to them: a worker, a client and an observer, as far as it is each."""
+    """A session as the pushing side sees it: it may be a worker, a client and an observer at once."""
 
     socket: WebSocket
     principal: Principal
     token: str | None
     outbox: Outbox
     visibility: Visibility | None = None
-    """Which rooms are read; None: all."""
+    """The rooms that it can read; None means all."""
     number: int = field(default_factory=lambda: next(_numbers))
     worker_id: WorkerId | None = None
     slot: WorkerSlot | None = None
     drains: bool = False
-    """Whether its worker knows that it is to take no more."""
+    """Whether its worker knows that it should drain."""
     awaited: set[TaskId] = field(default_factory=set)
     feeds: dict[str, Feed] = field(default_factory=dict)
     opening: Counter[str] = field(default_factory=Counter)
-    """The names of subscriptions that are asked for and not there yet, each as often as it is."""
+    """The names of subscriptions that are being opened, with how many requests for each."""
     listener: EventListener | None = None
     laden: dict[RunKey, list[Push]] = field(default_factory=dict)
-    """Claims that are not pushed yet, for what they carry is being read, each with what is to be told behind it."""
+    """Claims that wait until their results and steps have been read, each with the instructions to push after it."""
     closed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def push(self, kind: Push, **members: Any) -> None:
-        """Send something by itself."""
+        """Push a message."""
         self.outbox.put(dumps({"push": kind, **members}))
 
     def push_of_runs(self, kind: Push, runs: Iterable[RunKey]) -> None:
-        """Tell a worker something of its runs, of each of them behind its claim."""
+        """Push an instruction about runs to a worker, for each run after its claim."""
         known: list[RunKey] = []
         for run in runs:
             if run in self.laden:
@@ -81,26 +81,26 @@ class Connection:
             self.push(kind, runs=run_names(known))
 
     def claimed(self, runs: Iterable[RunKey]) -> None:
-        """Tell what waited for the claims of these runs: they were pushed, or are not going to be."""
+        """Push the instructions that waited for these runs' claims, which have been pushed or never will be."""
         for run in runs:
             for kind in self.laden.pop(run, ()):
                 self.push(kind, runs=run_names([run]))
 
     def push_tasks(self, kind: Push, tasks: Iterable[dict[str, Any]]) -> None:
-        """Send tasks by itself, in as many pushes as keep each frame small."""
+        """Push tasks, in as many messages as keep each frame small."""
         for portion in portions(dumps(task) for task in tasks):
             self.outbox.put(_push_of(kind, portion))
 
     async def push_as_read(self, kind: Push, tasks: Iterable[dict[str, Any]]) -> None:
-        """Send tasks like `push_tasks`, each when the reader has read enough of what was put in before it."""
+        """Push tasks like `push_tasks`, each message when the client has read enough of the previous ones."""
         for portion in portions(dumps(task) for task in tasks):
             await self.outbox.room()
             self.outbox.put(_push_of(kind, portion))
 
     async def close(self, code: int, reason: str = "") -> None:
-        """Close the socket, once, with a code of RFC 6455 and as much of why as fits.
+        """Close the socket, once, with a code of RFC 6455 and as much of the reason as fits.
 
-        A client that does not read, as one whose network died, can't be told, and keeps nobody waiting.
+        A client that does not read, for example because its network died, is disconnected without waiting any longer.
         """
         if not self.closed.is_set():
             self.closed.set()
@@ -112,7 +112,7 @@ class Connection:
 
 
 def fitting(reason: str) -> str:
-    """Return as much of a text as fits into a close frame: its bytes count, and a longer one is not sent at all."""
+    """Return as much of a text as fits into a close frame, in bytes; a longer one could not be sent at all."""
     return sendable(reason).encode()[:MOST_REASON].decode(errors="ignore")
 
 

@@ -13,40 +13,42 @@ from treadle_server.services.base import Service
 W = TypeVar("W")
 
 INTERVAL = 0.1
-"""Seconds between two rounds, unless they take much."""
+"""Seconds between two rounds, unless they are expensive."""
 
 LONGEST_INTERVAL = 0.17
-"""Seconds between two rounds whatever they take: what dashboards show stays less than a quarter of a second old, with
-the 40 to 70 ms that a commit takes to be told, sent and read in a drain."""
+"""Most seconds between two rounds, however expensive they are. With the 40 to 70 ms from a commit until it is reported,
+sent and read in a drain, what dashboards show stays less than a quarter of a second old."""
 
 SHARE = 50
-"""In between, rounds take at most a fiftieth of the event loop's time; sending what they tell takes as much again."""
+"""Between these bounds, rounds take at most a fiftieth of the event loop's time; sending their results takes as much
+again."""
 
 MOST = 10_000
-"""Tasks of one round; when more have changed, the windows are read anew, which holds nobody up.
+"""Most tasks in one round; when more have changed, the windows are read again instead, which blocks nobody.
 
-A drain on SQLite changes some 6,400 between two rounds: by the half of that, what was shown was up to 0.9 s old.
+A drain on SQLite changes some 6,400 between two rounds: with half of that as the limit, windows were up to 0.9 s old.
 """
 
 IDLE = 60.0
-"""Seconds until the next turn when nothing has changed; a commit ends that."""
+"""Seconds until the next turn when nothing has changed; a commit ends the wait."""
 
 
 HOLD_SECONDS = 0.025
-"""How long a round keeps the event loop to itself, but for the window that it is at.
+"""Seconds for which a round may block the event loop, plus the rest of the window that it is correcting.
 
-Where 10,000 rows change that 20 dashboards show in different places, all of it takes 130 ms, and one window up to 20.
+When 10,000 rows change that 20 dashboards show in different places, a round takes 130 ms in all, and one window up to
+20.
 """
 
 
 class Corrections(Service, Generic[W]):
-    """Gathers what commits change, and has it shown by each of some windows."""
+    """Gathers what commits change, and corrects each of a set of windows by it."""
 
     name = "corrections"
     everywhere = True
 
     def __init__(self, windows: AbstractSet[W], correct: Callable[[W, Round], None], lose: Callable[[], None]) -> None:
-        """`correct` is given each of the windows and what changed; `lose` is called when that is not known."""
+        """`correct` is called with each window and the changes; `lose` is called when the changes are not known."""
         super().__init__()
         self._windows = windows
         self._correct = correct
@@ -54,10 +56,10 @@ class Corrections(Service, Generic[W]):
         self._changes = ChangeCollector()
         self._due_at = 0.0
         self.since: float | None = None
-        """Since when something has changed that is not shown yet, by the loop's clock."""
+        """The time of the earliest change that is not shown yet, by the loop's clock; None if there is none."""
 
     def on_commit(self, batch: Batch) -> None:
-        """Note what a commit changed."""
+        """Gather a commit's changes."""
         is_first = not self._changes
         self._changes.note(batch)
         if self._changes.is_over(MOST):
@@ -68,12 +70,12 @@ class Corrections(Service, Generic[W]):
             self.wake()
 
     def clear(self) -> None:
-        """Forget what has gathered: nobody looks any more."""
+        """Forget the gathered changes."""
         self._changes.clear()
         self.since = None
 
     async def turn(self) -> float:
-        """Show what has gathered, if it is time."""
+        """Correct the windows, if it is time."""
         loop = asyncio.get_running_loop()
         if not self._changes:
             return IDLE
@@ -88,15 +90,15 @@ class Corrections(Service, Generic[W]):
         return self._due_at - loop.time() if self._changes else IDLE
 
     async def _show(self, changed: Round) -> float:
-        """Have each window show what changed, and return how many seconds that took this thread."""
+        """Correct each window, and return the seconds that this took the thread."""
         loop = asyncio.get_running_loop()
         until, began, spent = loop.time() + HOLD_SECONDS, thread_time(), 0.0
         for window in list(self._windows):
             if loop.time() >= until:
                 spent += thread_time() - began
                 await asyncio.sleep(0)
-                # The writer had its turn too, and may have moved tasks on.
-                changed = changed.anew()
+                # Meanwhile the writer may have changed tasks.
+                changed = changed.copy()
                 until, began = loop.time() + HOLD_SECONDS, thread_time()
             if window in self._windows:
                 self._correct(window, changed)

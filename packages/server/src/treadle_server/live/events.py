@@ -19,11 +19,11 @@ from treadle_server.operations.worker_rows import plain_worker
 from treadle_server.services.recent import Recent, tells
 
 KEPT = 10_000
-"""Events that are kept; who comes back later than that is told to read everything anew."""
+"""Most events that are kept; an observer that has missed more has to reload everything."""
 
 
 KEPT_SECONDS = 300.0
-"""How long after the last listener left the events are still kept for its return."""
+"""Seconds for which events are still kept after the last listener has left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class Event:
     is_job: bool
     encoded: bytes
     brief: bytes | None
-    """None for what is no transition: a heartbeat, the word that a task is available."""
+    """None for events that are not transitions: heartbeats and `task.available`."""
 
 
 @dataclass(slots=True, eq=False)
 class EventListener:
-    """Who wants every transition, of one room, job or task when these are set."""
+    """A subscriber to all transitions, or to those of a room, job or task if set."""
 
     put: Callable[[bytes], None]
     room: str | None
@@ -50,10 +50,10 @@ class EventListener:
     task_id: str | None = None
     brief: bool = False
     visibility: Visibility | None = None
-    """Which rooms are read; None: all."""
+    """The rooms that it can read; None means all."""
 
     def form_of(self, event: Event) -> bytes | None:
-        """Return the event in the form that is wanted; None when it is not."""
+        """Return the event in the form that the listener wants; None when it does not want it."""
         of_it = (
             (self.room is None or self.room == event.room)
             and (self.job is None or self.job == event.job)
@@ -77,11 +77,11 @@ class Events:
         self._listeners: set[EventListener] = set()
 
     def on_commit(self, batch: Batch) -> None:
-        """Keep what a commit changed, and send it out."""
+        """Keep the events of a commit, and send them."""
         if not self._hub.wants_each_here:
             return
         if batch.has_gap:
-            # What else is in the batch is read anew with everything: told behind the reload, its numbers would go back.
+            # The rest of the batch is part of the reload: sent after it, the numbers would go backwards.
             self._lose()
         if not self._listeners and self._clock.monotonic() - self._left_at > KEPT_SECONDS:
             self._rest()
@@ -101,7 +101,7 @@ class Events:
         self._kept.clear()
 
     def _lose(self) -> None:
-        """Have everybody read all state anew: another server changed something that is not known here."""
+        """Make all listeners reload: another server has made changes that are not known here."""
         self._kept.clear()
         self._first = self._hub.seq
         for listener in self._listeners:
@@ -120,9 +120,9 @@ class Events:
             listener.put(head[:-1] + b',"events":[' + b",".join(wanted) + b"]}")
 
     def add(self, listener: EventListener, since: Since | None, recent: int = 0) -> None:
-        """Send the listener what it missed `since`, or tell it to reload, and then everything that comes.
+        """Send the listener what it missed `since`, or tell it to reload, and from then on every event.
 
-        With `recent` it is sent so many of the last transitions first.
+        With `recent` it also receives that many of the last transitions first.
         """
         if not self._hub.wants_each_here:
             self._hub.want_each(HERE, wanted=True)
@@ -141,7 +141,7 @@ class Events:
         self._listeners.add(listener)
 
     def remove(self, listener: EventListener) -> None:
-        """Send it nothing more."""
+        """Stop sending events to the listener."""
         self._listeners.discard(listener)
         self._left_at = self._clock.monotonic()
 
@@ -159,7 +159,7 @@ def _events(batch: Batch, recent: Recent) -> Iterator[Event]:
         data = {"task": light_task(task), "was": change.was}
         yield Event(seq, room, job, task.id, False, _encode(seq, "task.updated", batch, data), briefs[seq])
         if task.status is Status.PENDING and change.was is not Status.PENDING and not job.startswith(f"{INTERNAL}:"):
-            # The number is that of the transition: who resumes behind it gets both or none.
+            # It shares the transition's number, so that a client that resumes gets both or neither.
             available = {"job": job, "room": room}
             yield Event(seq, room, job, task.id, False, _encode(seq, "task.available", batch, available), None)
     for changed in batch.jobs:

@@ -31,21 +31,21 @@ INTERVAL = 0.1
 """Seconds between two frames of a view."""
 
 MOST_BYTES = 4 * 1024 * 1024
-"""Rows of one push; more are sent in several, so that no frame is larger than a client takes."""
+"""Most bytes of rows in one push; more are sent in several, so that no frame is larger than a client accepts."""
 
 SHARE = 20
-"""Views are read so seldom that reading takes at most a twentieth of the event loop's time, all that wait or rest
-together: four views of twenty dashboards cost a drain on PostgreSQL a third when each had a tenth for itself.
+"""Views are read so rarely that reading takes at most a twentieth of the event loop's time, for all views together:
+with a tenth for each, four views of twenty dashboards slowed a drain on PostgreSQL by a third.
 
-Counted is what a read's own steps take, 1.5 to 6 ms, not the 10 to 120 that it lasts in a drain: a tenth of those made
-what is shown up to six seconds old. The quicker of a view's last two reads counts: the first has statements to build.
+Only the time of a read's own steps counts, 1.5 to 6 ms, not the 10 to 120 that it lasts in a drain: a tenth of those
+made views up to six seconds old. The quicker of the last two reads counts: the first has statements to build.
 """
 
 AT_ONCE = 3
-"""Views that are read side by side: they wait for the same turns. One reader is left for all else, as for a hello."""
+"""Views that are read at once: they wait for the same turns. One connection is left for all else, such as a hello."""
 
 POLL = 2.0
-"""PostgreSQL: how often everything is read again, because another server's commits are not heard of here."""
+"""PostgreSQL: seconds after which everything is read again: another server's commits may not be reported here."""
 
 RETRY = 2.0
 """Seconds until a view is read again when the store did not answer."""
@@ -55,14 +55,14 @@ Put = Callable[[bytes], None]
 
 @dataclass(slots=True)
 class Subscriber:
-    """One subscription: its name, where its pushes go, and how many went."""
+    """One subscription: its name, where its pushes go, and how many have been sent."""
 
     sub: str
     put: Put
     frame: int = 0
 
     def send(self, messages: list[tuple[Push, bytes]], behind: float) -> None:
-        """Send pushes, each numbered, so that a lost, doubled or overtaken one is noticed."""
+        """Send pushes, numbered so that lost, repeated or reordered ones are noticed."""
         for push, body in messages:
             head: dict[str, object] = {"push": push, "sub": self.sub, "frame": self.frame}
             if behind:
@@ -75,31 +75,31 @@ class Subscriber:
 
 @dataclass(slots=True, eq=False)
 class Feed:
-    """A view, what was sent of it last, and to whom."""
+    """A view, its rows as they were last sent, and its subscribers."""
 
     key: str
     view: View
     rows: ViewRows | None = None
     seq: int = 0
     subscribers: dict[tuple[int, str], Subscriber] = field(default_factory=dict)
-    """By (session, name of the subscription)."""
+    """Subscribers by (session's number, subscription's name)."""
     due_at: float = 0.0
-    """When it may be read again."""
+    """The earliest time of the next read."""
     again_at: float | None = None
-    """When it is read again though nothing changed."""
+    """When it is read again even if nothing changed; None for never."""
     took: float = 0.0
-    """Seconds from the beginning of the last read to its end."""
+    """Seconds that the last read lasted."""
     spent: float = 0.0
-    """Seconds of the event loop's time that it took."""
+    """Seconds of the event loop's time that the last read took."""
     stale_since: float | None = None
-    """Since when something is committed that it may not show; of what a read under way may show, see `read_for`."""
+    """The time of the earliest commit that it may not show, and that no read in progress covers (`read_for`)."""
     read_for: float | None = None
-    """What `stale_since` was when the read under way began."""
+    """The value of `stale_since` when the read in progress began."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Note that all that is committed by now is shown by what is read in the block, unless that fails."""
+        """Record that the block's read covers everything committed so far, unless it fails."""
         self.read_for, self.stale_since = self.stale_since, None
         try:
             yield
@@ -112,12 +112,12 @@ class Feed:
 
     @property
     def window(self) -> TasksView | None:
-        """Return the view if it is corrected by what commits changed."""
+        """Return the view if it is a window that commits correct."""
         return self.view if isinstance(self.view, TasksView) and self.view.is_corrected else None
 
 
 class Feeds(EngineService):
-    """All feeds of the server; as a service it reads and sends what is due."""
+    """All feeds of the server; as a service it reads and sends those that are due."""
 
     name = "feeds"
     everywhere = True
@@ -128,18 +128,18 @@ class Feeds(EngineService):
         self._feeds: dict[str, Feed] = {}
         self._dirty: set[Feed] = set()
         self._windows: set[Feed] = set()
-        """Those that are corrected."""
+        """The feeds of corrected windows."""
         self.corrections = Corrections(self._windows, self._correct, self.lose)
         self._places = asyncio.Semaphore(AT_ONCE)
         self._polls = engine.store.is_shared
         self._polled_at = 0.0
 
     def on_commit(self, batch: Batch) -> None:
-        """Mark what a commit may have changed."""
-        # What another server changed is told by half; each view is read at most ten times a second anyway.
+        """Mark the feeds that a commit may have changed."""
+        # Another server's changes are only partly reported; each view is read at most ten times a second anyway.
         every, is_new = batch.is_foreign, False
         for feed in self._feeds.values():
-            # What is due because time has passed is not known to lack anything.
+            # A feed that is due only because time has passed is not marked as lacking anything.
             is_marked = feed in self._dirty and feed.stale_since is not None and feed.window is None
             if not is_marked and (every or feed.view.concerns(batch)):
                 is_new = self._mark(feed) or is_new
@@ -153,7 +153,7 @@ class Feeds(EngineService):
                     self.wake()
 
     def _mark(self, feed: Feed) -> bool:
-        """Have a feed read anew when it is due; return whether that is new."""
+        """Mark a feed to be read when it is due; return whether it was not marked before."""
         if feed.window is not None:
             feed.window.outdate()
         is_new = feed not in self._dirty
@@ -163,35 +163,35 @@ class Feeds(EngineService):
         return is_new
 
     def behind(self, feed: Feed) -> float:
-        """Return for how many seconds something has been committed that its observers may not have been sent."""
+        """Return for how many seconds its observers may have lacked something that is committed."""
         since = [feed.stale_since, feed.read_for]
         if feed.window is not None:
             since.append(self.corrections.since)
         known = [one for one in since if one is not None]
-        # To the millisecond, and one at least: nothing is what is told of a feed that lacks nothing.
+        # Rounded to milliseconds, and at least one: zero means that nothing is lacking.
         return max(0.001, round(asyncio.get_running_loop().time() - min(known), 3)) if known else 0.0
 
     def lose(self) -> None:
-        """Have everything read anew: something was committed, or may have been, that nobody told of."""
+        """Mark all feeds: something was committed, or may have been, that was not reported."""
         for feed in self._feeds.values():
             self._mark(feed)
         self.wake()
 
     def touch(self, topic: str) -> None:
-        """Have a topic read anew: something that it tells, and that no commit does, is another."""
+        """Mark the feeds of a topic, because something changed that is not reported by commits."""
         for feed in self._feeds.values():
             if feed.view.topic == topic:
                 self._mark(feed)
         self.wake()
 
     def _correct(self, feed: Feed, changed: Round) -> None:
-        """Correct a window by what changed, and send what differs."""
+        """Correct a window by a round of changes, and send the differences."""
         if (window := feed.window) is None:
             return
         try:
             rows = window.correct(changed)
         except Exception:
-            # One view that can't be corrected must not end the others.
+            # One failing view must not end the others.
             log.exception("feed %s could not be updated", feed.key)
             window.outdate()
             rows = None
@@ -205,7 +205,7 @@ class Feeds(EngineService):
             self.wake()
 
     def _tell(self, feed: Feed, rows: ViewRows, seq: int) -> None:
-        """Take rows for what the feed has now, and send what differs to its observers."""
+        """Set the feed's rows, and send the differences to its observers."""
         before, feed.rows, feed.seq = feed.rows, rows, seq
         if before is None or not feed.subscribers:
             return
@@ -214,7 +214,7 @@ class Feeds(EngineService):
             subscriber.send(delta, behind)
 
     async def open(self, key: str, view: Callable[[], View]) -> Feed:
-        """Return the feed under `key`, read at least once; a new one looks at what `view` makes.
+        """Return the feed under `key`, read at least once; a new one gets the view that `view` makes.
 
         Raises `StoreUnavailable`.
         """
@@ -225,7 +225,7 @@ class Feeds(EngineService):
                 self._keep(feed)
             async with feed.lock:
                 if self._feeds.get(key) is not feed:
-                    # While it was being read its last observer left; since then no commit has marked it.
+                    # Its last observer left while this waited, and commits no longer mark it.
                     continue
                 if feed.rows is None:
                     try:
@@ -237,10 +237,10 @@ class Feeds(EngineService):
                 return feed
 
     def subscribe(self, feed: Feed, session: int, sub: str, put: Put) -> None:
-        """Send `put` the snapshot of an opened feed, and from now on every delta, under the name `sub`."""
+        """Send `put` the snapshot of an opened feed, and from then on every delta, under the name `sub`."""
         assert feed.rows is not None
         if self._feeds.get(feed.key) is not feed:
-            # Its last observer has just left, maybe this very one, who asks anew: with it went the mark of a commit.
+            # Its last observer has just left, possibly this one, resubscribing; commits have not marked it since.
             self._keep(feed)
             self._mark(feed)
             self.wake()
@@ -251,7 +251,7 @@ class Feeds(EngineService):
         subscriber.send(_snapshot(feed, feed.rows), self.behind(feed))
 
     def unsubscribe(self, feed: Feed, session: int, sub: str) -> None:
-        """Send nothing more; a feed that nobody looks at is forgotten."""
+        """End a subscription; a feed without subscribers is dropped."""
         feed.subscribers.pop((session, sub), None)
         self._drop_if_unused(feed)
 
@@ -270,7 +270,7 @@ class Feeds(EngineService):
                 del self._feeds[feed.key]
 
     async def turn(self) -> float:
-        """Read and send what is due; the step of the history's clock, or the poll, is the longest wait."""
+        """Read and send what is due; wait at most for the next step of the history, or for the poll."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._mark_overdue(now)
@@ -279,7 +279,7 @@ class Feeds(EngineService):
         if self._polls and now - self._polled_at >= POLL:
             self._polled_at = now
             for feed in self._feeds.values():
-                # Where servers tell each other what they commit, they miss what was not heard.
+                # Where servers report commits to each other, windows are read again only when something was missed.
                 if feed.window is None or self._engine.hub.version_order is None:
                     self._mark(feed)
         await self._refresh_all(now)
@@ -318,23 +318,23 @@ class Feeds(EngineService):
                 log.warning("feed %s is waiting for the store: %s", feed.key, error.detail)
                 self._hold_back(feed)
             except Exception:
-                # One view that can't be read must not end the others.
+                # One failing view must not end the others.
                 log.exception("feed %s could not be read", feed.key)
                 self._hold_back(feed)
 
     async def _read(self, feed: Feed, *, among: int = 1) -> None:
-        """Read a feed, together with others that wait for it, and send what differs."""
+        """Read a feed, and send the differences; `among` is the number of feeds that share the time."""
         loop = asyncio.get_running_loop()
         seq, began = self._engine.hub.seq, loop.time()
         metered = Metered(self._rows_of(feed.view))
         with feed.reading():
             rows = await metered
         if feed.window is not None:
-            # While its connection went back to the pool it may have been corrected, and that told.
+            # It may have been corrected, and that sent, while the connection was returned to the pool.
             rows = feed.window.last or rows
         self._tell(feed, rows, max(seq, feed.seq))
         ended = loop.time()
-        # The database, which works on it meanwhile, has as long a rest at least.
+        # The database, which did the work, rests at least as long as the read lasted.
         rest = max(INTERVAL, min(feed.spent, metered.seconds) * SHARE * among, min(feed.took, ended - began))
         feed.due_at = ended + rest
         feed.took, feed.spent = ended - began, metered.seconds
@@ -348,13 +348,13 @@ class Feeds(EngineService):
             return await view.read(connection)
 
     def _hold_back(self, feed: Feed) -> None:
-        """Try it again, but not at once."""
+        """Schedule another attempt after `RETRY` seconds."""
         feed.due_at = asyncio.get_running_loop().time() + RETRY
         self._dirty.add(feed)
 
 
 def _snapshot(feed: Feed, rows: ViewRows) -> list[tuple[Push, bytes]]:
-    """Return the snapshot; what does not fit into one frame follows as deltas."""
+    """Return the snapshot's messages; rows that don't fit into the first follow as deltas."""
     parts = list(portions(rows.by_key.values(), MOST_BYTES)) or [[]]
     keys = iter(rows.by_key)
     sent: list[str] = []
@@ -367,14 +367,14 @@ def _snapshot(feed: Feed, rows: ViewRows) -> list[tuple[Push, bytes]]:
 
 
 def _delta(feed: Feed, before: ViewRows, after: ViewRows) -> list[tuple[Push, bytes]]:
-    """Return what differs, in one delta unless it is too large; nothing when nothing does."""
+    """Return the differences, in one delta unless that is too large; nothing when there are none."""
     changed = [row for key, row in after.by_key.items() if before.by_key.get(key) != row]
     gone = [key for key in before.by_key if key not in after.by_key]
     moved = feed.view.ordered and list(before.by_key) != list(after.by_key)
     counted = _counts(before) != _counts(after)
     if not (changed or gone or moved or counted):
         return []
-    # What left and how the rest stands is said last, when every row that the order names is there.
+    # Removed rows and the order come last, when all rows that the order names have been sent.
     *first, last = list(portions(changed, MOST_BYTES)) or [[]]
     order = list(after.by_key) if moved else None
     messages = [_body(feed, after, part, gone=[], order=None) for part in first]
@@ -392,7 +392,7 @@ def _body(feed: Feed, rows: ViewRows, part: list[bytes], *, gone: list[str] | No
 
 
 def _counts(rows: ViewRows) -> dict[str, object]:
-    """Return what a push says beside its rows."""
+    """Return a push's members other than its rows."""
     counts: dict[str, object] = {"total": rows.total, "total_is_capped": rows.total_is_capped}
     if rows.ahead is not None:
         counts["ahead"], counts["ahead_is_capped"] = rows.ahead

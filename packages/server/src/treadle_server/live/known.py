@@ -1,4 +1,4 @@
-"""The known part of the list around a window: a run without gaps, corrected by changes."""
+"""The known part of the list around a window: a range without gaps, corrected by changes."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -6,22 +6,22 @@ from typing import NamedTuple
 
 from treadle.wire.frames import Window
 from treadle_server.domain.tasks import Task
-from treadle_server.live.changes import Round, ToldTask
+from treadle_server.live.changes import ReportedTask, Round
 from treadle_server.store.read.matching import Matches
 from treadle_server.store.read.orders import ORDERS, Rank, SortKey, rank_at, rank_of
 
 
 class RankedTask(NamedTuple):
-    """A task in its place."""
+    """A task with its rank."""
 
     rank: Rank
-    told: ToldTask
+    told: ReportedTask
 
 
 class Known:
-    """The matching tasks from where the window hangs up to the last one that is known, in the list's order.
+    """The matching tasks from the window's anchor up to the last one that is known, in the list's order.
 
-    A window that hangs before a task goes the other way: its far end is at the list's head.
+    A window that is anchored before a task goes the other way: its far end is towards the list's head.
     """
 
     def __init__(
@@ -29,32 +29,32 @@ class Known:
         wanted: Window,
         matches: Matches,
         at: SortKey | None,
-        found: Iterable[ToldTask],
+        found: Iterable[ReportedTask],
         *,
         most: int,
         is_all: bool,
     ) -> None:
-        """`most` is how many are kept; `is_all` says that `found` has all that there are."""
+        """`most` is how many tasks are kept; `is_all` says that `found` has all matching ones."""
         self._order = wanted.order
         self._matches = matches
         self._most = most
         self.goes_back = at is not None and wanted.before is not None
-        """Whether it goes from where the window hangs against the list's order."""
+        """Whether it goes from the anchor against the list's order."""
         self._near = None if at is None else rank_at(at, wanted.order)
         self._is_inclusive = wanted.first is not None
         rank = rank_of(wanted.order)
         by_id = {told.task.id: RankedTask(rank(told.task), told) for told in found}
         self.rows = sorted(by_id.values(), key=_rank)
         self._far = None if is_all or not self.rows else self.rows[0 if self.goes_back else -1].rank
-        """Up to here everything is known; None: to the list's end."""
+        """The rank up to which everything is known; None means up to the list's end."""
 
     @property
     def is_all(self) -> bool:
-        """Return whether nothing stands beyond what is known."""
+        """Return whether everything up to the list's end is known."""
         return self._far is None
 
-    def correct(self, changed: Round) -> list[ToldTask]:
-        """Go on to what changed, and return what came in or came again."""
+    def correct(self, changed: Round) -> list[ReportedTask]:
+        """Apply a round of changes, and return the tasks that came in or were updated."""
         versions, gone = changed.versions, changed.gone
         kept: list[RankedTask] = []
         older: set[str] = set()
@@ -65,7 +65,7 @@ class Known:
             if (version := versions.get(task.id)) is None:
                 kept.append(row)
             elif version < row.told.version:
-                # It was read when it had already moved on.
+                # The row was read in a newer version than the reported one.
                 older.add(task.id)
                 kept.append(row)
         coming = self._coming(changed, older)
@@ -75,7 +75,7 @@ class Known:
         return [row.told for row in coming]
 
     def _coming(self, changed: Round, older: set[str]) -> list[RankedTask]:
-        """Return the rows that came within what is known, as many as are kept: those behind them are cut off anyway."""
+        """Return the rows that came into the known range, at most as many as are kept."""
         found: list[RankedTask] = []
         for number in self._segments():
             tasks, rank = changed.segment(self._order, number)
@@ -89,7 +89,7 @@ class Known:
         return found
 
     def _segments(self) -> Iterable[int]:
-        """Return the segments of the order in which what is known lies, from where the window hangs on."""
+        """Return the segments of the order that overlap the known range, from the anchor on."""
         last = len(ORDERS[self._order]) - 1
         near = 0 if self._near is None else self._near[0]
         if self.goes_back:
@@ -97,7 +97,7 @@ class Known:
         return range(near, (last if self._far is None else self._far[0]) + 1)
 
     def _bounds(self, tasks: Sequence[Task], rank: Callable[[Task], Rank]) -> tuple[int, int]:
-        """Return which of the tasks, which stand in their order, lie within what is known."""
+        """Return the bounds of the slice of the sorted tasks that is in the known range."""
         near, far = self._near, self._far
         if self.goes_back:
             assert near is not None
@@ -111,8 +111,8 @@ class Known:
             self.rows = self.rows[-self._most :] if self.goes_back else self.rows[: self._most]
             self._far = self.rows[0 if self.goes_back else -1].rank
 
-    def __iter__(self) -> Iterator[ToldTask]:
-        """Yield the tasks from where the window hangs on."""
+    def __iter__(self) -> Iterator[ReportedTask]:
+        """Yield the tasks from the anchor on."""
         return (row.told for row in (reversed(self.rows) if self.goes_back else self.rows))
 
 

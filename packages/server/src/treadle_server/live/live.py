@@ -65,7 +65,7 @@ class Live:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Feed the sessions during the block."""
-        # The rates have listened before: a feed that a batch marks reads rates that count it.
+        # The rates' listener was added earlier, so a feed that a batch marks reads rates that include it.
         listeners = (self.events.on_commit, self.results.on_commit, self.feeds.on_commit, self._tell_workers)
         forgets = [self.ctx.engine.hub.listen(listener) for listener in listeners]
         async with asyncio.TaskGroup() as self._group:
@@ -81,7 +81,7 @@ class Live:
 
     @contextmanager
     def pushing_to(self, session: Connection) -> Iterator[None]:
-        """Have the session among those that are pushed to, during the block, and end it with its token."""
+        """Push to the session during the block, and end it when its token expires."""
         self._sessions.add(session)
         session.outbox.eased.add(self.results.ease)
         ender = None
@@ -93,7 +93,7 @@ class Live:
             if ender is not None:
                 ender.cancel()
             session.closed.set()
-            # It may have been cut off midway: what waited for it no longer counts towards the total.
+            # It may have been cut off midway: its waiting messages no longer count towards the total.
             session.outbox.close()
             self._sessions.discard(session)
             for sub in list(session.feeds):
@@ -111,14 +111,14 @@ class Live:
             self.feeds.unsubscribe(feed, session.number, sub)
 
     def soon(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
-        """Have something done beside the requests; nothing while the sessions end."""
+        """Run something in the background; nothing happens while the sessions end."""
         if self._group is None or self.is_closing:
             work.close()
         else:
             self._group.create_task(work, name=name)
 
     def kinds(self) -> Counter[str]:
-        """Return how many sessions there are of those that have a worker, that watch something, and of the others."""
+        """Return the number of sessions by kind: with a worker, watching something, and others."""
         return Counter(
             "worker" if one.worker_id is not None else "observer" if one.feeds or one.listener else "client"
             for one in self._sessions
@@ -139,7 +139,7 @@ class Live:
         """Close every session, with the reason that the server is going away."""
         self.is_closing = True
         await asyncio.gather(
-            *(session.close(GOING_AWAY, "the server is going away") for session in list(self._sessions))
+            *(session.close(GOING_AWAY, "the server is shutting down") for session in list(self._sessions))
         )
 
     # Workers
@@ -165,7 +165,7 @@ class Live:
         if session.closed.is_set():
             self._wait_for_return(slot.worker_id)
             return
-        # An older session of the worker may have ended meanwhile, which was still being opened when this one came.
+        # An older session of the worker, which was still opening when this one came, may have ended meanwhile.
         self._is_back(slot.worker_id)
         session.slot = slot
         self._workers[slot.worker_id] = session
@@ -182,10 +182,10 @@ class Live:
             session.slot = None
 
     def _drop_lost(self, session: Connection) -> None:
-        """End the session of a worker that was not heard of, or has gone to another server.
+        """End the session of a worker whose heartbeats stopped, or that has gone to another server.
 
-        What it is given here would be lost again. One that lives after all connects anew, and opens itself with its
-        jobs.
+        Tasks that it is given here would be lost again. If it is alive after all, it reconnects and opens itself with
+        its jobs.
         """
         self.close_slot(session)
         session.worker_id = None
@@ -208,14 +208,14 @@ class Live:
             with bound(worker=worker_id):
                 log.info("worker %s did not reconnect: returned %d unstarted runs to their queues", worker_id, returned)
         except TreadleError as error:
-            # Their start timeout will return them later.
+            # They will return at their start timeout.
             log.warning("the unstarted runs of worker %s could not be returned: %s", worker_id, error.detail)
         finally:
             if self._away.get(worker_id) is asyncio.current_task():
                 del self._away[worker_id]
 
     def _tell_workers(self, batch: Batch) -> None:
-        """Push what a commit wants of workers: to drain, and to stop what was cancelled, paused, or taken away."""
+        """Push a commit's instructions to workers: to drain, and to stop cancelled, paused or lost runs."""
         if not self._workers:
             return
         for instructions in batch.instructions:
@@ -227,7 +227,7 @@ class Live:
                 self._drop_lost(session)
             elif worker.state is WorkerState.DRAINING:
                 self._ask_to_drain(session)
-        # A run that its own worker reported has a digest; that worker knows.
+        # A run that its own worker reported has a digest, and the worker knows of its end.
         lost = [run for run in batch.runs if run.digest is None and run.worker_id in self._workers]
         ids = {change.task.seq: change.task.id for change in batch.tasks} if lost else {}
         for run in lost:
@@ -245,13 +245,13 @@ class Live:
                 self._workers[task.worker_id].push_of_runs("pause", [(task.id, task.run_id)])
 
     def _ask_to_drain(self, session: Connection) -> None:
-        """Push it, unless the worker knows: it has said so itself, or an answer has."""
+        """Push `drain`, unless the worker knows: it has announced that itself, or an answer has told it."""
         if not session.drains:
             session.drains = True
             session.push("drain")
 
     def _pass_on(self, instructions: Instructions) -> None:
-        """Tell a worker what another server did to its runs."""
+        """Pass another server's instructions on to a worker."""
         session = self._workers.get(instructions.worker_id)
         if session is None:
             return

@@ -16,24 +16,24 @@ from treadle_server.store.read import logs
 from treadle_server.store.read.logs import LoggedTask, LogRow
 
 MOST_LINES = 5_000
-"""Lines that an observer is shown: the newest."""
+"""Most lines that an observer is shown: the newest."""
 
 MOST_BYTES = 4 * 1024 * 1024
-"""Bytes of them; a longer line that is the newest is shown."""
+"""Most bytes of these lines; the newest line is shown however long it is."""
 
 REST = 9
-"""How much longer than it took the question for the tasks rests: it may look through 100,000 of them."""
+"""The search for tasks pauses for this multiple of the time that it took: it may look through 100,000 of them."""
 
 
 class _ShownLine(NamedTuple):
-    """A line as it is sent, and the task of which it is."""
+    """A log line, and its row as it is sent."""
 
     line: LogRow
     row: bytes
 
 
 class LogsView(View):
-    """The lines of the `LOGGED_TASKS` tasks that run or changed last, for they say something."""
+    """The lines of the `LOGGED_TASKS` tasks that are running or changed last."""
 
     topic = "logs"
 
@@ -43,7 +43,7 @@ class LogsView(View):
         self._read: dict[int, tuple[int, int] | None] = {}
         """The run and the line up to which each task's lines are read."""
         self._kept: dict[str, _ShownLine] = {}
-        """In the order in which they were logged."""
+        """In the order of logging."""
         self._has_more_tasks = self._has_older = False
         self._find_at = float("-inf")
 
@@ -57,7 +57,7 @@ class LogsView(View):
         return any(change.task.job_name == job for change in batch.tasks)
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
-        """Return a row for each line, the oldest first; which tasks they are of is looked at once a second at most."""
+        """Return a row for each line, oldest first; the tasks are searched for at most once a second."""
         clock = asyncio.get_running_loop().time
         began = clock()
         if began >= self._find_at:
@@ -90,7 +90,7 @@ class LogsView(View):
             self._kept = dict(sorted(self._kept.items(), key=lambda item: item[1].line.line))
 
     def _cut(self) -> None:
-        """Keep the newest lines, as far as they go."""
+        """Drop the oldest lines beyond `MOST_LINES` and `MOST_BYTES`."""
         size = sum(len(kept.row) for kept in self._kept.values())
         over = len(self._kept) - MOST_LINES
         for key in list(self._kept)[:-1]:

@@ -35,7 +35,7 @@ class Metered(Generic[T]):
                     sent = yield awaited
                 except GeneratorExit:
                     raise
-                except BaseException as error:  # noqa: BLE001 - handed to the coroutine, which is what was interrupted
+                except BaseException as error:  # noqa: BLE001 - passed on to the coroutine, which was waiting
                     thrown = error
         finally:
             self._work.close()

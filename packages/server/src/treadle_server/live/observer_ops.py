@@ -1,4 +1,4 @@
-"""Observers' operations on the session socket: topics, windows, and every transition."""
+"""Observers' operations on the session socket: topics, windows, and all transitions."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from treadle_server.operations.windows import seen_window
 from treadle_server.store.read import filters
 
 MOST_SUBSCRIPTIONS = 100
-"""Subscriptions of one session; more are refused."""
+"""Most subscriptions of one session; more are rejected."""
 
 
 async def watch(session: Session, fields: dict[str, Any]) -> Reply:
@@ -42,7 +42,7 @@ async def watch(session: Session, fields: dict[str, Any]) -> Reply:
     names, this = session.feeds.keys() | session.opening.keys(), Counter((wanted.sub,))
     if wanted.sub not in names and len(names) >= MOST_SUBSCRIPTIONS:
         raise TooManyRequests(f"a session may have at most {MOST_SUBSCRIPTIONS} subscriptions; unwatch some")
-    # The other requests of its frame are done beside it, and count it.
+    # Other requests of the same frame run concurrently, and have to count it.
     session.opening += this
     try:
         feed = await session.live.feeds.open(*_view(session, wanted))
@@ -61,10 +61,10 @@ async def watch(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
-    """Return under which key the view is shared, and how it is made."""
+    """Return the key under which the view is shared, and a function that makes it."""
     room = None if wanted.room is None else check_room(wanted.room)
     ctx, visibility, own = session.live.ctx, session.visibility, own_workers(session.principal)
-    # Those who see the same share what they look at.
+    # Users with the same visibility share a view.
     of = f"{wanted.topic} {room}" if visibility is None else f"{wanted.topic} {room} {visibility}"
     match wanted.topic:
         case "counts":
@@ -102,7 +102,7 @@ def _one_task(session: Session, task_id: TaskId) -> tuple[str, Callable[[], View
     now = session.live.ctx.now
     if session.visibility is None:
         return f"task {task_id}", lambda: TaskView(task_id, now)
-    # Whether it is seen hangs on who asks, not on the rooms alone: on who submitted it.
+    # Whether the user sees it depends on who submitted it, not on the rooms alone.
     asker = session.principal
     key = f"task {task_id} of session {session.number}"
     return key, lambda: TaskView(task_id, now, lambda task: sees(asker, task))
@@ -122,7 +122,7 @@ async def unwatch(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def every(session: Session, fields: dict[str, Any]) -> Reply:
-    """Begin or end being sent each transition; give the server's `stream`, and the number of its last batch."""
+    """Begin or end the push of all transitions; return the server's `stream` and the number of its last transition."""
     wanted = values.validate(Every, {**fields, "n": 0})
     live = session.live
     if session.listener is not None:

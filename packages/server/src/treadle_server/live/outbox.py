@@ -23,13 +23,13 @@ def portions(encoded: Iterable[bytes], limit: int = FRAME_BYTES) -> Iterator[lis
 
 
 SHARE = 32
-"""Where too much waits on all sockets together, what part of its own limit each may have all the same."""
+"""When too much waits on all sockets together, each may still have this fraction of its own limit."""
 
 
 class Backlog:
-    """How many bytes wait on all sockets together, and how many may.
+    """The bytes that wait on all sockets together, and their limit.
 
-    Thirty observers who read nothing of large rows had the server keep 0.9 GB, three hundred 5 GB.
+    Without it thirty observers that did not read large rows made the server hold 0.9 GB, three hundred 5 GB.
     """
 
     def __init__(self, most: int) -> None:
@@ -38,26 +38,27 @@ class Backlog:
 
     @property
     def is_full(self) -> bool:
-        """Return whether more waits than may."""
+        """Return whether more bytes wait than the limit."""
         return self.size > self.most
 
 
 class Outbox:
-    """Encoded items in the order in which they are to go out.
+    """Encoded items in the order of sending.
 
-    Whoever puts something behind more than `limit` bytes finds the reader too slow: everything is dropped, `overflowed`
-    is set, and the session closes with code 4408. Where the `backlog` of all is full, that is so behind a `SHARE` of
-    them: who reads has less. What a reader must have, and would only be sent again on its next connection, waits
-    outside until there is room; an item is taken however large it is. Nobody else ever waits.
+    When an item is put behind more than `limit` bytes, the reader is too slow: everything is dropped, `overflowed` is
+    set, and the session closes with code 4408. While the common `backlog` is full, that happens behind a `SHARE`th of
+    the limit: clients that read have less waiting. Items that a reader must get, and that would only be sent again on
+    its next connection, wait outside until there is room; an item is accepted however large it is. Nothing else ever
+    waits.
     """
 
     def __init__(self, limit: int, backlog: Backlog | None = None) -> None:
-        """Without `backlog` it is the only one."""
+        """Without `backlog` it is treated as the only outbox."""
         self.overflowed = False
         self.is_closed = False
-        """Whether nobody is there any more to send anything to."""
+        """Whether the connection has ended."""
         self.eased: set[Callable[[], None]] = set()
-        """Each is called when it is crowded no more."""
+        """Called when it is no longer crowded."""
         self._limit = limit
         self._backlog = backlog or Backlog(limit)
         self._items: deque[bytes] = deque()
@@ -86,21 +87,21 @@ class Outbox:
 
     @property
     def is_crowded(self) -> bool:
-        """Return whether so much waits that work which is not urgent should wait elsewhere: a quarter of what may."""
+        """Return whether work that is not urgent should wait: more than a quarter of the limit is waiting."""
         return not self.has_room()
 
     def has_room(self, beside: int = 0) -> bool:
-        """Return whether there is room for more work, beside so many bytes that are about to be put in."""
+        """Return whether there is room for more work, in addition to `beside` bytes that are about to be put in."""
         return (self._size + beside) * 4 <= self._most
 
     async def room(self) -> None:
-        """Wait until it is not crowded, or takes nothing any more."""
+        """Wait until it is not crowded, or has overflowed or closed."""
         while self.is_crowded and not (self.overflowed or self.is_closed):
             self._roomy.clear()
             await self._roomy.wait()
 
     def close(self) -> None:
-        """Take nothing more: nobody is there to send it to."""
+        """Drop everything, and accept nothing more: the connection has ended."""
         self.is_closed = True
         self._drop()
 

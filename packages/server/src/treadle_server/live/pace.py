@@ -1,10 +1,10 @@
-"""Coalesces what many ask for separately into one execution for all."""
+"""Coalesces separate callers, so that all of them proceed together."""
 
 import asyncio
 
 
 class Pace:
-    """Lets everybody pass at once after a quiet time, and otherwise together, at times that lie `seconds` apart."""
+    """Lets a caller pass at once after a quiet time, otherwise all callers together, `seconds` after the last."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -25,31 +25,31 @@ from treadle_server.store.tables import status_in, tasks
 from treadle_server.store.transaction.load import to_task
 
 MOST_AWAITED = 100_000
-"""Tasks that one session may await; more are refused."""
+"""Most tasks that one session may await; more are rejected."""
 
 MOST_YOUNG = 100_000
-"""Tasks that are remembered as not ended; when there are more, all are forgotten and looked up when awaited."""
+"""Most tasks that are remembered as not ended; when there are more, all are forgotten, and looked up when awaited."""
 
 CHUNK = 500
 LATE_CHUNK = 32
-"""How many are looked up at once of those for which there was no room: a part of them finds some now."""
+"""How many of the tasks whose sessions had no room are looked up at once."""
 
 POLL_SECONDS = 5.0
-"""How often the store is asked of each task: it may have ended on another server of the same database."""
+"""Seconds between lookups of each awaited task, which may have ended on another server of the same database."""
 
 PARTS = 5
-"""In how many turns it is asked of all: 10,000 at once took 80 ms, in a second in which other work was due."""
+"""Over how many turns these lookups are spread: 10,000 at once took 80 ms, and held up other work."""
 
 
 _ENDED = listed(SIZE).where(is_among(tasks.c.id, "ids"), status_in(*TERMINAL))
-"""The statement that reads those of the tasks `ids` that have ended.
+"""The statement that reads the ended ones of the tasks `ids`.
 
-It is one text for any number of them: with a parameter for each, a look at 10,000 took 0.1 s.
+Its text is the same for any number of them: with a parameter for each, looking up 10,000 took 0.1 s.
 """
 
 
 class _Young(NamedTuple):
-    """What of a task says who sees it."""
+    """The fields of a task that determine who can see it."""
 
     id: TaskId
     room: str
@@ -59,7 +59,7 @@ class _Young(NamedTuple):
 
 
 class Results(Service):
-    """Awaited tasks, and the sessions that await them; as a service it looks at the store whether they ended."""
+    """Awaited tasks, and the sessions that await them; as a service it polls the store for ended ones."""
 
     name = "results"
     everywhere = True
@@ -69,24 +69,24 @@ class Results(Service):
         self._store = store
         self._wanted: dict[TaskId, set[Connection]] = defaultdict(set)
         self._young: dict[TaskId, tuple[TaskId, str, str, str, int]] = {}
-        """SQLite: tasks that were made here and have not ended, each as the fields of `_Young`.
+        """SQLite: tasks that were created by this process and have not ended, as the fields of `_Young`.
 
-        Who awaits one needs no look at the store: that takes a thread, and half of the time from a task's start to its
+        Awaiting one of them needs no lookup, which takes a thread, and half of the time from a task's start to its
         result (3.1 ms with it, 1.6 without, in one run).
         """
         self._look: set[TaskId] = set()
         self._late: set[TaskId] = set()
-        """Tasks that have ended, whose sessions are to read first what was pushed to them before."""
+        """Ended tasks whose sessions first have to read what was pushed to them before."""
         self._polled_at = 0.0
         self._part = 0
 
     def ease(self) -> None:
-        """Push further results to sessions that have read enough of what they were pushed."""
+        """Push further results to sessions that have read enough of the previous ones."""
         if self._late:
             self.wake()
 
     def want(self, session: Connection, ids: Collection[TaskId]) -> None:
-        """Push the tasks to the session when they are terminal, except those that it may not see.
+        """Push the tasks to the session once they have ended, except those that it may not see.
 
         Raises `TooManyRequests` beyond `MOST_AWAITED`.
         """
@@ -99,7 +99,7 @@ class Results(Service):
             session.awaited.add(task_id)
 
     def drop(self, session: Connection, ids: Iterable[TaskId]) -> None:
-        """Forget that the session awaits these tasks, as far as it does."""
+        """Stop awaiting these tasks for the session."""
         for task_id in list(ids):
             session.awaited.discard(task_id)
             if (sessions := self._wanted.get(task_id)) is not None:
@@ -108,17 +108,18 @@ class Results(Service):
                     del self._wanted[task_id]
 
     def look_soon(self, ids: Iterable[TaskId]) -> None:
-        """Look whether the tasks are terminal already."""
+        """Check soon whether the tasks have ended already."""
         unknown = set(ids) - self._young.keys()
         if unknown:
             self._look |= unknown
             self.wake()
 
     async def look(self, session: Connection, ids: Collection[TaskId]) -> list[TaskId]:
-        """Push those of the awaited tasks that have ended; return which are not there, or not for the session to see.
+        """Push the awaited tasks that have ended; return those that don't exist, or that the session can't see.
 
-        The others are pushed when they are terminal. None are told while the store can't be read. Left to the service,
-        what had ended was pushed in its next turn: who asked for one result after the other got a hundred a second.
+        The others are pushed once they have ended. While the store can't be read, none are returned. When this was left
+        to the service, results were pushed in its next turn, and a client that asked for one after the other got a
+        hundred a second.
         """
         unsure = [task_id for task_id in ids if not self._is_young(session, task_id)]
         missing: list[TaskId] = []
@@ -145,7 +146,7 @@ class Results(Service):
         return task_id in self._wanted
 
     def on_commit(self, batch: Batch) -> None:
-        """Push what a commit ended."""
+        """Push the tasks that a commit has ended."""
         if not self._store.is_shared:
             self._remember(batch)
         if not self._wanted:
@@ -157,7 +158,7 @@ class Results(Service):
             self._push([task for task in ended.values() if task.status in TERMINAL])
 
     def _remember(self, batch: Batch) -> None:
-        """Note what was made and what has ended: no other server writes to the database."""
+        """Remember created tasks, and forget ended ones: no other server writes to the database."""
         young = self._young
         if len(young) > MOST_YOUNG or batch.has_gap:
             young.clear()
@@ -168,7 +169,7 @@ class Results(Service):
                 young.pop(task.id, None)
 
     def _push(self, ended: Iterable[Task]) -> None:
-        """Push ended tasks to the sessions that have room for them; the others go on awaiting theirs."""
+        """Push ended tasks to the sessions that have room for them; the others keep waiting."""
         by_session: dict[Connection, list[Task]] = defaultdict(list)
         given: dict[Connection, int] = defaultdict(int)
         for task in ended:
@@ -188,7 +189,7 @@ class Results(Service):
             session.push_tasks("result", [task_data(task) for task in found])
 
     async def turn(self) -> float:
-        """Look at what was asked for, and at a part of all that is awaited. Raises `StoreUnavailable`."""
+        """Look up the requested tasks, and a part of all awaited ones. Raises `StoreUnavailable`."""
         now = asyncio.get_running_loop().time()
         if now - self._polled_at >= POLL_SECONDS / PARTS:
             self._polled_at, self._part = now, (self._part + 1) % PARTS
@@ -217,7 +218,7 @@ class Results(Service):
             return await self._read_ended(connection, ids)
 
     async def _read_ended(self, connection: AsyncConnection, ids: list[TaskId]) -> list[Task]:
-        """Return those of the tasks that have ended, as many as a page has; what is left is late."""
+        """Return the ended ones of the tasks, up to a page's size; the rest is added to the late ones."""
         rows = (await connection.execute(_ENDED, {"ids": ids})).all()
         count = fitting([row.size for row in rows], MOST_OF_PAGE)
         found = await whole(connection, [to_task(row[:-1]) for row in rows[:count]])
@@ -226,7 +227,7 @@ class Results(Service):
 
 
 async def _statuses(connection: AsyncConnection, session: Connection, ids: list[TaskId]) -> dict[TaskId, str]:
-    """Return the status of those of the tasks that the session may see, by id."""
+    """Return by id the status of the tasks that the session can see."""
     if session.visibility is None:
         return {task_id: status for task_id, (_, status) in (await read_tasks.states(connection, ids)).items()}
     found = await read_tasks.by_ids(connection, ids)

@@ -53,10 +53,10 @@ MOST_IN_TURN = 20
 """Requests of one session that are started before other sessions get a turn: one millisecond of work."""
 
 OF_RUN = frozenset({"reports", "reclaim", "receive"})
-"""Operations whose commands look at the run's row themselves."""
+"""Operations whose commands check the run's row themselves."""
 
 LARGE = frozenset({"get", "get_flow", "history", "logs", "runs", "steps", "watch"})
-"""Operations that only read, and whose answers may be megabytes."""
+"""Read-only operations with answers of up to megabytes."""
 
 LARGE_AT_ONCE = 8
 """Maximum large operations in progress on one session: their answers wait in memory until the client has read what
@@ -80,7 +80,7 @@ Handler = Callable[["Session", dict[str, Any]], Awaitable[Reply]]
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """An operation: what is called for it, and what the gate checks before (access/authorization.py)."""
+    """An operation: its handler, and the permission that is checked first (`authorization/authorization.py`)."""
 
     handler: Handler
     permission: Permission
@@ -102,8 +102,8 @@ class Session(Connection):
 async def accept(live: Live, socket: WebSocket) -> tuple[Session, list[Any]] | None:
     """Let a client in: a valid token, and a hello in time; None if it was turned away.
 
-    What else stood in the frame of the hello is returned beside the session. Raises `Forbidden` for a page of another
-    site, before there is a socket.
+    The other items of the hello's frame are returned with the session. Raises `Forbidden` for a page of another site,
+    before the socket is accepted.
     """
     live.ctx.access.check_page(socket.headers)
     live.ctx.access.check_origin(socket.headers)
@@ -135,7 +135,7 @@ async def _refuse(socket: WebSocket, code: int, reason: str) -> None:
 
 async def _greet(live: Live, socket: WebSocket) -> tuple[Session, list[Any]]:
     if live.is_closing:
-        raise StoreUnavailable("this server is going away")
+        raise StoreUnavailable("this server is shutting down")
     text = await _receive(socket)
     if len(text) > MOST_HELLO:
         raise BadFrame(f"the frame with the hello may have at most {MOST_HELLO} bytes")
@@ -226,7 +226,7 @@ async def _read(session: Session, first: list[Any], ops: dict[str, Op], group: a
             for item in items:
                 request = _request(session, item)
                 if request is None:
-                    # Others have their turn between a million of them, and the client reads what he is told.
+                    # Even with a million invalid items others get their turn, and the client has to read the problems.
                     await asyncio.sleep(0)
                     await session.outbox.room()
                     continue
@@ -294,7 +294,7 @@ async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> Non
     except Exception:
         with bound(session=session.number, request=request.n, **_named_by(session, request)):
             log.exception("op %s failed", request.op)
-        problem = problem_body(TreadleError("the server's log has the traceback"))
+        problem = problem_body(TreadleError("internal error: the server's log has the traceback"))
         session.outbox.put(dumps({"re": request.n, "problem": problem}))
 
 

@@ -1,4 +1,4 @@
-"""Ends the sessions whose token was revoked: here at once, at another server within seconds."""
+"""Ends the sessions of revoked tokens: at once for tokens revoked here, within seconds for others."""
 
 import asyncio
 from collections.abc import Awaitable, Collection
@@ -10,7 +10,7 @@ from treadle_server.services.base import Service
 
 
 class SessionTokens(Service):
-    """Looks the tokens of all sessions up again, whenever one was revoked and now and then."""
+    """Checks the tokens of all sessions again, whenever one was revoked and at intervals."""
 
     name = "tokens"
     everywhere = True
@@ -22,7 +22,7 @@ class SessionTokens(Service):
         self._revoked = access.revoked
 
     async def turn(self) -> float:
-        """Look once. Raises `StoreUnavailable`: nobody can be asked."""
+        """Check all tokens. Raises `StoreUnavailable` when they can't be looked up."""
         self._revoked = self._access.revoked
         ended: list[Awaitable[None]] = []
         for session in list(self._sessions):
@@ -30,10 +30,10 @@ class SessionTokens(Service):
                 await self._access.principal(session.token)
             except Unauthorized as error:
                 ended.append(session.close(UNAUTHORIZED, error.detail))
-        # Side by side: one that does not read takes as long as a good-bye may.
+        # Concurrently, because a client that does not read delays its close frame.
         await asyncio.gather(*ended)
         return FRESH_SECONDS
 
     async def wait(self, seconds: float) -> None:
-        """Wait so long, or until a token is revoked."""
+        """Wait until a token is revoked, or until tokens have to be checked again."""
         await self._access.until_unconfirmed(self._revoked)

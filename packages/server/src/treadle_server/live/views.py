@@ -14,7 +14,7 @@ from treadle.wire.artifacts import ARTIFACTS_AT_ONCE
 from treadle.wire.frames import MOST_SHOWN
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
-from treadle_server.domain.failures import FAILING, written
+from treadle_server.domain.failures import FAILING, key_text
 from treadle_server.domain.tasks import Task
 from treadle_server.domain.visibility import OwnWorkers, Visibility
 from treadle_server.engine.hub import Batch
@@ -52,35 +52,35 @@ from treadle_server.store.read.history import happenings
 from treadle_server.store.read.positions import position
 
 MOST_JOBS = 10_000
-"""Jobs that an observer is shown."""
+"""Most jobs that an observer is shown."""
 
 MOST_LIMITS = 1_000
-"""Limits that an observer is shown; `total` tells how many there are."""
+"""Most limits that an observer is shown; `total` is the number of all."""
 
 MOST_STEPS = 200
-"""A task's steps that its observers are shown among its events: the last ones."""
+"""Most steps of a task that its observers are shown among its events: the last ones."""
 
 POSITION_SECONDS = 1.0
-"""How often positions and totals are refreshed at most, and what costs more to read than the rest."""
+"""Least seconds between refreshes of positions, totals, and whatever else is expensive to read."""
 
 ROLLS = 60.0
-"""Seconds after which the minutes of failures have moved on."""
+"""Seconds after which the failures' minutes have shifted."""
 
 TOKENS_SECONDS = 30.0
-"""After how long it is shown that a schedule stands still, or goes on, as its owner's tokens want it."""
+"""Seconds after which a schedule is shown as suspended, or active again, after a change of its owner's tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewRows:
-    """The rows of a view by key, in order, and how many there are beyond it."""
+    """The rows of a view by key, in order, and the total."""
 
     by_key: dict[str, bytes] = field(default_factory=dict)
     total: int = 0
     total_is_capped: bool = False
     ahead: tuple[int, bool] | None = None
-    """Of a window: how many tasks stand before it, and whether counting stopped at the cap."""
+    """For a window: how many tasks come before it, and whether counting stopped at the cap."""
     is_partial: bool = False
-    """Of a window: whether tasks may be missing that were not looked through."""
+    """For a window: whether tasks may be missing because not all were looked through."""
 
 
 class View(ABC):
@@ -88,9 +88,9 @@ class View(ABC):
 
     topic: str
     ordered = False
-    """Whether a change of order is told."""
+    """Whether changes of the rows' order are sent."""
     again_in: float | None = None
-    """After how many seconds it wants to be read again though nothing changed; None: not."""
+    """Seconds after which it has to be read again even if nothing changed; None for never."""
 
     @abstractmethod
     def concerns(self, batch: Batch) -> bool:
@@ -98,12 +98,12 @@ class View(ABC):
 
     @abstractmethod
     async def read(self, connection: AsyncConnection) -> ViewRows:
-        """Return its rows at this moment."""
+        """Return its present rows."""
 
 
 @dataclass(eq=False)
 class RoomView(View):
-    """What is seen from a room, or from all that may be seen; read again when something changed."""
+    """A view of what is visible from a room, or from all rooms."""
 
     room: str | None
     visibility: Visibility | None = None
@@ -111,13 +111,13 @@ class RoomView(View):
 
 @dataclass(eq=False)
 class SeldomView(RoomView):
-    """One that is read at most once a second."""
+    """A view that is read at most once a second."""
 
     _read_at: float = field(default=float("-inf"), init=False)
     _last: ViewRows = field(default_factory=ViewRows, init=False)
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
-        """Return its rows; what has changed since they were read is read when the second is over."""
+        """Return its rows, read again if the last read was a second ago."""
         now = asyncio.get_running_loop().time()
         if (left := self._read_at + POSITION_SECONDS - now) > 0:
             self.again_in = left
@@ -128,7 +128,7 @@ class SeldomView(RoomView):
 
     @abstractmethod
     async def read_anew(self, connection: AsyncConnection) -> ViewRows:
-        """Return its rows at this moment."""
+        """Return its present rows."""
 
 
 class CountsView(RoomView):
@@ -169,7 +169,7 @@ class JobsView(RoomView):
 
     def _row(self, view: read_jobs.JobView) -> dict[str, Any]:
         row = job_data(view, measured=measured(self.rates, view))
-        # The older name of `schema`, for clients that only have HTTP: who watches reads thousands of schemas.
+        # The older name of `schema` is for HTTP clients only: here it would repeat thousands of schemas.
         del row["schema_"]
         return row
 
@@ -184,11 +184,11 @@ class WorkersView(RoomView):
     own: OwnWorkers | None = None
 
     def concerns(self, batch: Batch) -> bool:
-        """Return whether a worker changed, beat, or took or ended a run."""
+        """Return whether a worker changed, sent a heartbeat, or took or ended a run."""
         return bool(batch.workers or batch.jobs or any(change.task.worker_id is not None for change in batch.tasks))
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
-        """Return a row for each, at most `MOST_SHOWN`. Its age is 0: observers reckon it from the last heartbeat."""
+        """Return a row for each, at most `MOST_SHOWN`. The age is 0: observers compute it from the last heartbeat."""
         found, _ = await read_workers.page(
             connection, room=self.room, visibility=self.visibility, own=self.own, limit=MOST_SHOWN
         )
@@ -228,7 +228,7 @@ class SchedulesView(RoomView):
     tokens_at: Callable[[], datetime | None]
 
     def concerns(self, batch: Batch) -> bool:
-        """Return whether a schedule changed, or a task that one has made."""
+        """Return whether a schedule changed, or a task that a schedule made."""
         return bool(batch.schedules) or any(task.schedule_id is not None for task, _ in batch.tasks)
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
@@ -246,12 +246,12 @@ class SchedulesView(RoomView):
 
 
 class LimitsView(SeldomView):
-    """What is used of each limit, and waits for it, the newest first."""
+    """The use of each limit and what waits for it, newest first."""
 
     topic = "limits"
 
     def concerns(self, batch: Batch) -> bool:
-        """Return whether a limit changed, or a task that counts against one, or code stopped that may have."""
+        """Return whether a limit changed, or a task that counts against one, or code stopped that may have counted."""
         return bool(batch.has_limits or batch.freed) or any(task.limit_key is not None for task, _ in batch.tasks)
 
     async def read_anew(self, connection: AsyncConnection) -> ViewRows:
@@ -269,7 +269,7 @@ class FailuresView(SeldomView):
     now: Callable[[], datetime]
 
     def concerns(self, batch: Batch) -> bool:
-        """Return whether a run failed, a failed task went on, or tasks were removed."""
+        """Return whether a run failed, a failed task changed, or tasks were removed."""
         return (
             bool(batch.pruned or batch.touched)
             or any(run.status in FAILING for run in batch.runs)
@@ -281,7 +281,7 @@ class FailuresView(SeldomView):
         found, is_capped = await groups(connection, self.now(), room=self.room, visibility=self.visibility)
         if any(any(group.minutes) for group in found):
             self.again_in = ROLLS
-        return ViewRows({written(group.key): dumps(group_data(group)) for group in found}, len(found), is_capped)
+        return ViewRows({key_text(group.key): dumps(group_data(group)) for group in found}, len(found), is_capped)
 
 
 class TaskView(View):
@@ -295,7 +295,7 @@ class TaskView(View):
         self._now = now
         self._id = task_id
         self._is_seen = is_seen
-        """Whether the asker sees it; None: who reads all rooms does."""
+        """Whether the user can see it; None for a user who can read all rooms."""
         self._position: int | None = None
         self._placed_at = float("-inf")
         self._pending_in: int | None = None
@@ -303,7 +303,7 @@ class TaskView(View):
         self._lines: set[int] = set()
 
     def concerns(self, batch: Batch) -> bool:
-        """Return whether it changed itself, or while it is pending others of its queue, or what it waits for."""
+        """Return whether the task changed or, while it is pending, others in its queue, or what it waits for."""
         if self._id in batch.pruned or not self._targets.isdisjoint(batch.targets):
             return True
         if not self._lines.isdisjoint(batch.shifted):
@@ -313,7 +313,7 @@ class TaskView(View):
         return self._pending_in is not None and any(c.task.job_num == self._pending_in for c in batch.tasks)
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
-        """Return the one row, or none when there is no such task to be seen."""
+        """Return the task's row; no row when the task does not exist or the user can't see it."""
         try:
             task = await read_tasks.get(connection, self._id)
         except TaskNotFound:
@@ -341,7 +341,7 @@ class TaskView(View):
         return ViewRows({task.id: dumps(data)}, 1)
 
     async def _place(self, connection: AsyncConnection, task: Task) -> None:
-        """Look where in line it stands; while it is pending, at most once a second."""
+        """Read its queue position while it is pending, at most once a second."""
         now = asyncio.get_running_loop().time()
         self.again_in = None
         if task.status is not Status.PENDING:
@@ -353,7 +353,7 @@ class TaskView(View):
 
 
 def limited_lanes(found: Iterable[Task]) -> set[int]:
-    """Return the lanes in which pending tasks among `found` stand that count against limits."""
+    """Return the lanes of the pending tasks among `found` that count against limits."""
     return {task.lane for task in found if task.limit_key is not None and task.status is Status.PENDING}
 
 

@@ -38,20 +38,20 @@ from treadle_server.store.read import workers as read_workers
 log = logging.getLogger(__name__)
 
 JOBS_AT_ONCE = 200
-"""Jobs of a worker that are registered in one commit: each commit reads all that it serves.
+"""Jobs of a worker that are registered in one commit, because each commit reads all jobs that it serves.
 
 One after the other, 10,000 jobs kept the server busy for 52 seconds.
 """
 
 
 class JobOfRoom(JobRegister):
-    """A job that the worker serves, with the room in which it stands."""
+    """A job that the worker serves, with its room."""
 
     room: Room
 
 
 class Open(Request):
-    """A worker comes, or comes back."""
+    """A worker connects, or reconnects."""
 
     worker: WorkerRegister = Field(default_factory=WorkerRegister)
     jobs: list[JobOfRoom] = Field(default_factory=list, max_length=MOST_OF_REQUEST)
@@ -59,11 +59,11 @@ class Open(Request):
     held: list[RunRef] = Field(default_factory=list, max_length=MOST_OF_REQUEST)
     prefetch: Annotated[int, Field(ge=0, le=MOST_WEIGHT)] | None = None
     draining: Flag | None = None
-    """Whether it takes nothing until a `beat` says otherwise; left out, it is as it was."""
+    """Whether it takes no tasks until a `beat` says otherwise; left out, it is unchanged."""
 
 
 class Return(Request):
-    """Runs that go back unstarted."""
+    """Runs to hand back unstarted."""
 
     runs: list[RunRef] = Field(max_length=MOST_OF_REQUEST)
 
@@ -77,7 +77,7 @@ def _worker_of(session: Session) -> WorkerId:
 async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
     """Register the worker and its jobs, reconcile what it still holds, and open its slot.
 
-    Raises `ValidationFailed` when the session has another worker, and as `register_worker` and `register_job`.
+    Raises `ValidationFailed` when the session has another worker, and as `register_worker` and `register_job` do.
     """
     wanted = values.validate(Open, fields)
     in_range(wanted.held)
@@ -87,7 +87,7 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
     worker = await register_worker(
         ctx, session.principal, wanted.worker, draining=wanted.draining, home=ctx.engine.hub.stream
     )
-    # What it is asked after that its answer does not tell any more: it is pushed.
+    # A later request to drain is not in this answer, and is pushed.
     session.drains = worker.state is WorkerState.DRAINING
     await session.live.displace(worker.id, session)
     is_new = wanted.worker.id is None or worker.created_at == worker.last_heartbeat
@@ -148,7 +148,7 @@ async def _served(session: Session, worker_id: WorkerId, one: JobOfRoom) -> Job:
 
 
 async def _held(session: Session, worker_id: WorkerId, beaten: Beaten | None) -> dict[tuple[TaskId, int], int]:
-    """Return the weight of each run that the worker still holds, those that are only stopping too."""
+    """Return the weight of each run that the worker still holds, including stopping ones."""
     if beaten is None:
         return {}
     held = {(task.id, task.run_id): task.weight for task in beaten.taken_until}
@@ -187,12 +187,12 @@ def _deliver(session: Session, tasks: list[Task]) -> None:
 
 
 async def _deliver_laden(session: Session, tasks: list[Task]) -> None:
-    """Push claims with what they carry, which is read first."""
+    """Push claims with the results and steps that they carry, after reading these."""
     ctx, runs = session.live.ctx, [(task.id, task.run_id) for task in tasks]
     try:
         carried = await carried_by(ctx, tasks)
     except StoreUnavailable as error:
-        # What kept its steps asks for them by itself; of the others their start timeout returns them.
+        # A task with stored steps asks for these itself; tasks that need results return at their start timeout.
         carried, tasks = {}, [task for task in tasks if task.unmet is None]
         log.warning("the results and steps that go with claims could not be read: %s", error.detail)
     now = ctx.now()
@@ -201,12 +201,12 @@ async def _deliver_laden(session: Session, tasks: list[Task]) -> None:
 
 
 async def reports(session: Session, fields: dict[str, Any]) -> Reply:
-    """Take reports, each with its own answer; `brief` asks for the refusals alone."""
+    """Accept reports, each with its own answer; with `brief` only refusals are answered."""
     # A temporary credential stands for its run, and needs no worker of its own.
     worker_id = _worker_of(session) if session.principal.run is None else None
     ctx = session.live.ctx
     if session.slot is not None:
-        session.slot.heard(ctx.engine.clock.monotonic())
+        session.slot.note_report(ctx.engine.clock.monotonic())
     brief = fields.pop("brief", False)
     given = values.outline(ReportsOutline, fields, "reports").reports
     refused = await report_many(ctx, session.principal, worker_id, given)
@@ -216,28 +216,28 @@ async def reports(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def beat(session: Session, fields: dict[str, Any]) -> Reply:
-    """Take a heartbeat, and give what it renewed and what is to stop. Raises `WorkerNotFound` before `open`."""
+    """Accept a heartbeat, and return what it renewed and what has to stop. Raises `WorkerNotFound` before `open`."""
     worker_id = _worker_of(session)
     given = values.validate(Heartbeat, fields)
     if given.tasks == [] and not given.stopped and given.draining is None:
-        # It renews nothing, and may wait for others to be written with.
+        # It renews nothing, and can wait to be written together with others.
         await session.live.idle_beats.turn()
     if given.draining is not None:
-        # Before the commit tells who is to drain: it has said so itself.
+        # Set before the commit, so that the worker is not told to do what it has announced itself.
         session.drains = given.draining
     beaten = await take_beat(session.live.ctx, session.principal, worker_id, given)
     if given.draining is not None and session.slot is not None:
         session.slot.draining = given.draining
         session.live.ctx.engine.slot_changed()
     if beaten.gone:
-        # What another server ended, and nobody here was told of.
+        # Runs that another server has ended without this server knowing.
         session.live.ctx.engine.let_go(beaten.gone)
     ctx = session.live.ctx
     return Reply(beaten_data(beaten, ctx.now(), ctx.settings.worker_timeout_seconds))
 
 
 async def give_back(session: Session, fields: dict[str, Any]) -> Reply:
-    """Take back runs that were not started, and give a `ReportAnswer` for each, in their order.
+    """Take back runs that were not started, and return a `ReportAnswer` for each, in order.
 
     Raises `WorkerNotFound` before `open`, and `ValidationFailed`.
     """
@@ -250,17 +250,17 @@ async def give_back(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def reclaim(session: Session, fields: dict[str, Any]) -> Reply:
-    """Extend a run's lease, and give fresh credentials for its code."""
+    """Extend a run's lease, and return fresh credentials for its code."""
     [ref] = in_range([values.validate(RunRef, fields)])
     return Reply(await reclaim_run(session.live.ctx, session.principal, TaskId(ref.task_id), RunId(ref.run_id)))
 
 
 class Receive(StepRef, RunRef):
-    """A step of a run that wants a message."""
+    """A step of a run that waits for a message."""
 
 
 async def receive(session: Session, fields: dict[str, Any]) -> Reply:
-    """Receive the oldest message that waits for a step of a run, as `Received`. Raises as `receive_message`."""
+    """Receive the oldest waiting message for a step of a run, as `Received`. Raises as `receive_message` does."""
     given = values.validate(Receive, fields)
     [ref] = in_range([given])
     task_id = TaskId(ref.task_id)
@@ -270,7 +270,7 @@ async def receive(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def close(session: Session, fields: dict[str, Any]) -> Reply:
-    """Remove the worker: what it still holds ends as lost.
+    """Remove the worker; the runs that it still holds end as lost.
 
     Raises `WorkerNotFound` before `open`, and `ValidationFailed` for any field.
     """

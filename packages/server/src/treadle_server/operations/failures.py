@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from treadle_server.domain.failures import written
+from treadle_server.domain.failures import key_text
 from treadle_server.store.read.failures import MOST_JOBS, FailureGroup
 
 LONGEST_ERROR = 1_000
@@ -12,7 +12,7 @@ LONGEST_ERROR = 1_000
 def group_data(group: FailureGroup) -> dict[str, Any]:
     """Return the group as `FailureGroup`."""
     return {
-        "id": written(group.key),
+        "id": key_text(group.key),
         "kind": group.kind,
         "place": group.place,
         "error": None if group.error is None else group.error[:LONGEST_ERROR],

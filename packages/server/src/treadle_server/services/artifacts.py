@@ -15,14 +15,14 @@ from treadle_server.store.read.artifacts import known
 log = logging.getLogger(__name__)
 
 EVERY = 30.0
-"""Seconds between turns. Who asks for an expired artifact is told that it is gone, whether it was swept or not."""
+"""Seconds between turns. Requests for an expired artifact are answered that it is gone, whether it was swept or not."""
 
 STRAY = timedelta(hours=1)
-"""How old an object must be that no row knows, before it is taken for one that a crash, or a removed task, left."""
+"""The age from which an object without a row is taken for a leftover of a crash or a removed task."""
 
 
 class ArtifactSweeper(EngineService):
-    """Deletes rows first, then their objects: what a crash leaves between is found by its age."""
+    """Deletes rows first, then their objects; an object that a crash leaves in between is found by its age."""
 
     name = "artifacts"
 
@@ -31,10 +31,10 @@ class ArtifactSweeper(EngineService):
         self._objects = objects
         self._looked_at: float | None = None
         self._listing: AsyncGenerator[None, None] | None = None
-        """The search for strays that is under way."""
+        """The search for strays in progress."""
 
     def take_over(self) -> None:
-        """Drop a listing of another term."""
+        """Drop a listing from an earlier term."""
         self._listing = None
 
     async def turn(self) -> float:

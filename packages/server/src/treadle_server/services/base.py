@@ -128,7 +128,7 @@ async def supervise(service: Service, health: Health, clock: Clock, leader: Lead
         next_at = loop.time() + service.least_turn
         try:
             pause = await service.turn()
-        except Exception as error:  # noqa: BLE001 - logged, and told by its health
+        except Exception as error:  # noqa: BLE001 - logged, and shown by its health
             await asyncio.sleep(_failed(health, error))
         else:
             _went_well(health, clock)

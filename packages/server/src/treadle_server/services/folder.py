@@ -7,16 +7,16 @@ EVERY = 1.0
 """Seconds between turns."""
 
 MOST = 10_000
-"""Deltas that one turn folds."""
+"""Most deltas that one turn folds."""
 
 
 class Folder(EngineService):
-    """Folds what has gathered."""
+    """Folds the accumulated deltas."""
 
     name = "folder"
 
     async def turn(self) -> float:
-        """Fold once; at once again when there was more than a turn takes."""
+        """Fold once; again at once when there were more than one turn folds."""
         async with self._engine.store.write() as tx:
             folded = await fold_counts(tx, MOST)
         return 0.0 if folded >= MOST else EVERY

@@ -1,4 +1,4 @@
-"""Durations counted in buckets that grow by a tenth each: percentiles of any number of them in little memory.
+"""Histograms of durations, in buckets that grow by a tenth each: percentiles of any number of them in little memory.
 
 A bucket is reported as its geometric mean, so a percentile is within 4.9 % (the square root of 1.1) of the duration
 that has its rank; below a millisecond within a millisecond. Nothing is kept of the durations themselves.
@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from math import ceil, log
 
 SMALLEST = 0.001
-"""Seconds: what is shorter falls into the first bucket."""
+"""Seconds; shorter durations fall into the first bucket."""
 
 GROWTH = 1.1
 BUCKETS = 260
-"""The last one begins at about 1.5 years; what is longer falls into it."""
+"""The last bucket begins at about 1.5 years, and has all longer durations."""
 
 _SCALE = 1 / log(GROWTH)
 
@@ -48,7 +48,7 @@ class Histogram:
         return any(self._slices)
 
     def plus(self, other: "Histogram") -> "Histogram":
-        """Return the durations of both, of the time that both go back."""
+        """Return a histogram with the durations of both, which must have the same number of slices."""
         both = Histogram(0)
         both._slices = deque(_sum(slices) for slices in zip(self._slices, other._slices, strict=True))  # noqa: SLF001 - its own kind
         return both
@@ -60,7 +60,7 @@ class Histogram:
         return sum(middle_of(bucket) * n for bucket, n in counts.items()) / total if total else None
 
     def percentiles(self, shares: Sequence[float]) -> tuple[int, list[float | None]]:
-        """Return how many durations there are, and for each share the one that so many do not exceed (nearest rank).
+        """Return the number of durations, and for each share the percentile by nearest rank.
 
         The shares ascend. Without any duration they are None.
         """

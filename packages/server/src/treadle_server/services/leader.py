@@ -19,8 +19,8 @@ from treadle_server.store.store import SqlStore
 log = logging.getLogger(__name__)
 
 LOCK = 7_420_100 + int(HEAD)
-"""The advisory lock that the leader holds: one for each revision of the schema, for a server that a newer one has
-outdated can do nothing of what a leader does."""
+"""The leader's advisory lock. Each revision of the schema has its own, because a server that a newer one has made
+outdated can do none of a leader's work."""
 
 EVERY = 1.0
 """Seconds between two attempts to take the lock, or two checks that it is still held."""
@@ -50,14 +50,14 @@ class Leader(Service):
         await self._leads.wait()
 
     async def check(self) -> None:
-        """Connect already. Raises `StoreUnavailable`, and `ValidationFailed` when a pool stands between."""
+        """Connect now. Raises `StoreUnavailable`, and `ValidationFailed` when the URL leads to a pooler."""
         await self._connection.open()
 
     async def check_place(self, store: SqlStore) -> None:
-        """See that it leads where the store is: there a lock of the one keeps the other out.
+        """Check that the lock's connection and the store use one database: a lock of one must keep the other out.
 
-        Elsewhere the lock may be another Treadle's, and then nobody leads here, or be free for each of the servers
-        here. Raises `SettingUnusable`, and `StoreUnavailable`.
+        In another database the lock may be taken by another Treadle, so that nobody leads here, or be free for each of
+        the servers here. Raises `SettingUnusable`, and `StoreUnavailable`.
         """
         key = randbits(62)
         async with store.write() as tx, self._connection.lent() as connection:
@@ -86,6 +86,6 @@ class Leader(Service):
         self.wake()
 
     async def close(self) -> None:
-        """Let another server lead."""
+        """Release the lead to another server."""
         self._leads.clear()
         await self._connection.close()

@@ -69,7 +69,7 @@ _Sample = tuple[str, _Values]
 
 
 class Metrics:
-    """Puts the page together, for one asker at a time."""
+    """Collects the metrics page, for one request at a time."""
 
     def __init__(self, engine: Engine, rates: Rates, *, most_jobs: int) -> None:
         self._engine = engine
@@ -79,9 +79,9 @@ class Metrics:
         self.sessions: Callable[[], Mapping[str, int]] = dict
         """Returns how many sessions of each kind there are."""
         self.states: Callable[[], Mapping[str, str]] = dict
-        """Returns how each service does."""
+        """Returns the state of each service."""
         self.notices: Callable[[], tuple[int, int]] = lambda: (0, 0)
-        """Returns how many notices were sent, and how many were heard."""
+        """Returns how many notices were sent, and how many received."""
 
     async def page(self) -> bytes:
         """Return the page in Prometheus' text format. Raises `StoreUnavailable`."""
@@ -128,7 +128,7 @@ def _of_limits(found: Iterable[LimitView]) -> Iterable[_Sample]:
 
 
 def _by_name(names: Mapping[int, str], counts: Mapping[int, Counter[str]]) -> dict[str, Counter[str]]:
-    """Return the counts by the job's name: those of every named job, and of the others together, if there are any."""
+    """Return the counts by job name: every named job's, and those of all others together, if there are any."""
     found: dict[str, Counter[str]] = {name: Counter() for name in names.values()}
     for num, by_status in counts.items():
         found.setdefault(names.get(num, OTHERS), Counter()).update(by_status)

@@ -1,4 +1,4 @@
-"""What queues completed and failed over an hour, in minutes, and over a day, in half-hours; kept in memory.
+"""Completed and failed tasks by queue, over an hour in minutes and over a day in half-hours; kept in memory.
 
 It receives each step of ten seconds when it ends, so it costs a commit nothing; the current step is not included yet.
 """
@@ -16,22 +16,22 @@ class Past:
     """Counts by job in each of the spans."""
 
     def __init__(self, began: float) -> None:
-        """`began` is when the steady clock was read first."""
+        """`began` is the first reading of the monotonic clock."""
         self._spans = [(Series(*span, began), Series(*span, began)) for span in SPANS]
 
     def take(self, now: float, completed: Mapping[int, int], failed: Mapping[int, int]) -> bool:
-        """Add what a short step that has ended counted, by job; return whether a longer one has gone on by it."""
+        """Add the counts by job of a short step that has ended; return whether any longer steps have moved."""
         moved = []
         for span in self._spans:
             for series, counted in zip(span, (completed, failed), strict=True):
-                # Before the steps go on: what has ended belongs to the one that was.
+                # Added before the roll, because they belong to the step that is ending.
                 for job_num, n in counted.items():
                     series.add(job_num, n)
                 moved.append(series.roll(now))
         return any(moved)
 
     def of(self, job_num: int) -> list[dict[str, Any]]:
-        """Return each span as `QueueHistory`; none of a job of which nothing is known."""
+        """Return each span as `QueueHistory`, without spans in which nothing happened."""
         told: list[dict[str, Any]] = []
         for completed, failed in self._spans:
             done, broken = completed.of(job_num), failed.of(job_num)

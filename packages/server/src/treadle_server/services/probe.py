@@ -4,16 +4,17 @@ from treadle_server.services.base import EngineService
 from treadle_server.store.transaction.rows import put_meta
 
 EVERY = 5.0
-"""Seconds between tries."""
+"""Seconds between attempts."""
 
 KEY = "probe"
 
 AFTER_TROUBLE = 65_536
-"""Bytes that are written once a batch could not be: a few may fit, those of smaller batches too, where it does not."""
+"""Bytes that are written after a batch could not be: a few bytes, or small batches, may still fit where a large one
+does not."""
 
 
 class Probe(EngineService):
-    """Writes a row of its own; what the engine could not write last is remembered until that succeeds."""
+    """Writes a row of its own; the engine's last failure to write stays recorded until that succeeds."""
 
     name = "store"
     everywhere = True

@@ -17,14 +17,14 @@ LONGEST_SLEEP = 1.0
 """Seconds: the poll behind the wake-up."""
 
 AHEAD = 2.0
-"""Seconds before they are due in which many are read, once in each `LONGEST_SLEEP`."""
+"""Seconds: how early due tasks are read when there are many, once in each `LONGEST_SLEEP`."""
 
 MOST_PORTIONS = 70
-"""Portions of what is due that are promoted before it is looked whether a limit has a token."""
+"""Portions of due tasks that are promoted before limits are checked for tokens."""
 
 
 class Promoter(EngineService):
-    """Sleeps until the next task is due, or token; one that is due earlier and comes later shortens the sleep."""
+    """Sleeps until the next task or token is due; one that is added later but due earlier shortens the sleep."""
 
     name = "promoter"
 
@@ -44,30 +44,30 @@ class Promoter(EngineService):
                 return
 
     async def _promote(self) -> None:
-        """Promote what is due, in portions. Of many that wake at once no more is asked than whether all were there."""
+        """Promote due tasks, in portions, until a portion was not full."""
         for _ in range(MOST_PORTIONS):
             if await self._engine.run(PromoteDue()) < PromoteDue.rows:
                 return
 
     async def _look_ahead(self, due: datetime) -> None:
-        """Have what is due soon read, if that is much, until the first of it is due."""
+        """Read tasks ahead that are due soon, until the first of them is due."""
         now, at = self._engine.clock.now(), self._engine.clock.monotonic()
         until = now + timedelta(seconds=AHEAD)
         if due > until or at < self._looked_at + LONGEST_SLEEP:
             return
         self._looked_at = at
-        # Where too much waits to be written it is read when it is due: a turn that failed would rest beyond that.
+        # When the writer is overloaded they are read when they are due: a failed turn would back off beyond that.
         with suppress(TooManyRequests):
             while self._engine.clock.now() < due and await self._engine.run(LookAhead(until)):
                 pass
 
     async def turn(self) -> float:
-        """Promote what is due, let lines go on that have a token, and return how long nothing else will be.
+        """Promote due tasks, open limits that have tokens, and return for how long nothing else is due.
 
-        Both are asked for only when there is something: who has to write for nothing once a second breaks the row of
-        batches that are written while the next one is applied.
+        Neither command is sent without need: one that has nothing to write interrupts the pipeline in which a batch is
+        written while the next one is applied.
         """
-        # While it is read, whatever is scheduled ends the wait that follows: the reader may not have seen it.
+        # During the read, any newly scheduled task ends the wait that follows, because the reader may not have seen it.
         self._next = None
         async with self._engine.store.read() as connection:
             self._next = await next_due(connection)

@@ -1,13 +1,12 @@
 """The recent activity of each queue, measured from this server's commits and kept in memory.
 
-Counted are tasks that were put in, started and ended in steps of ten seconds over five minutes, and in longer ones over
-an hour and a day; failures and retries of the last hour; how long tasks waited and ran, as histograms of the last ten
-to fifteen minutes. It starts empty with the server, and says since when it counts; only the failures of the last hour
-are read from the database then. Of several servers of one database each knows what it committed itself.
+It counts submitted, started and ended tasks in steps of ten seconds over five minutes, and in longer steps over an hour
+and a day; failures and retries of the last hour; and how long tasks waited and ran, as histograms of the last ten to
+fifteen minutes. It starts empty with the server, and reports since when it counts; only the failures of the last hour
+are read from the database at the start. Each of several servers on one database knows only its own commits.
 
-For a task that is put in, started and completed it costs 1.8 microseconds of the 90 that the engine spends on it when a
-hundred go into a commit, and 5 of 240 when ten do: 2 %. Counting ends alone cost 1.0 and 5.2
-(`python -m tests.bench.rates`).
+For a task that is submitted, started and completed it takes 1.8 of the engine's 90 microseconds with a hundred tasks in
+a commit, and 5 of 240 with ten: 2 %. Counting only the ends took 1.0 and 5.2 (`python -m tests.bench.rates`).
 """
 
 from collections.abc import Iterable
@@ -33,7 +32,7 @@ SLICE_SECONDS = 300
 SLICES = 3
 
 PACE_STEPS = 6
-"""A queue's pace is that of its last full minute, if that has enough starts to go by; else of all full steps."""
+"""A queue's pace is that of its last full minute, if that has enough starts; otherwise that of all full steps."""
 
 ENOUGH_STARTS = 10
 
@@ -55,31 +54,30 @@ class Rates:
         self._started = Series(STEP_SECONDS, STEPS, self._began)
         self._past = Past(self._began)
         self._lanes: dict[int, tuple[int, str]] = {}
-        """Of each lane in which something started its job and, in a fair job, its room."""
+        """The job and the room of each lane in which a task has started."""
         self._lanes_of: dict[int, list[int]] = {}
         self._failures = Series(HOUR_STEP_SECONDS, HOUR_STEPS, self._began)
         self._retries = Series(HOUR_STEP_SECONDS, HOUR_STEPS, self._began)
         self._waits: dict[int, Histogram] = {}
         self._runs: dict[int, Histogram] = {}
-        """How long runs took that completed; and those that failed, which tell nothing of how long one takes."""
+        """Durations of completed runs."""
         self._failed_runs: dict[int, Histogram] = {}
         self.waited: dict[int, Distribution] = {}
-        """How long tasks waited since the server started, by the number of their job; `/metrics` shows it."""
+        """How long tasks have waited since the server started, by job number; shown by `/metrics`."""
         self.ran: dict[int, Distribution] = {}
 
     # Counting
 
     def recall(self, failed: Iterable[tuple[int, bool, datetime]]) -> None:
-        """Take what failed in the hour before the server's start: its job, whether for good, and when."""
+        """Count the failures of the hour before the server's start, as (job, whether for good, when)."""
         for job_num, is_final, at in failed:
             minutes = int((self._since - at).total_seconds() // HOUR_STEP_SECONDS)
             (self._failures if is_final else self._retries).add_past(job_num, minutes)
 
     def on_commit(self, batch: Batch) -> None:
-        """Count what a commit changed.
+        """Count a commit's changes.
 
-        Tasks of one commit share their times, so that most are counted by the dozen: that is a third of the cost of
-        one by one.
+        Tasks of one commit share their times, so most are counted in groups, at a third of the cost of one by one.
         """
         self.roll()
         if batch.is_foreign:
@@ -100,7 +98,7 @@ class Rates:
                 began = (task.job_num, task.started_at)
                 completed[began] = completed.get(began, 0) + 1
                 if task.started_at == at and task.seq not in told:
-                    # Its start was told together with its end, or in the same commit.
+                    # Its start is reported together with its end, or in the same commit.
                     self._note(task, started)
             elif status is _RUNNING and was is _CLAIMED:
                 told.add(task.seq)
@@ -119,7 +117,7 @@ class Rates:
             self._others(batch, others)
 
     def _note(self, task: Task, started: dict[tuple[int, datetime | None], int]) -> None:
-        """Count a start, under the time from which it waited: later runs may have kept the due time of the first."""
+        """Count a start by due time, but only of a first run: later runs may have kept the due time of the first."""
         lane = task.lane
         if lane not in self._lanes:
             self._lanes[lane] = (task.job_num, task.room)
@@ -128,11 +126,11 @@ class Rates:
         started[due] = started.get(due, 0) + 1
 
     def _others(self, batch: Batch, others: list[Change]) -> None:
-        """Count what happens seldom: failures, retries, tasks that were resolved by hand."""
+        """Count rare changes: failures, retries, tasks that were resolved by a person."""
         runs = {run.task_seq: run for run in batch.runs}
         for task, was in others:
             if task.status is Status.COMPLETED:
-                # One that was claimed is told once more: it started and completed in one commit.
+                # A claimed task is reported again: it started and completed in one commit.
                 if was is not Status.CLAIMED:
                     self._completed.add(task.job_num)
                 continue
@@ -141,7 +139,7 @@ class Rates:
                 self._fail(task, run)
 
     def _fail(self, task: Task, run: Run | None) -> None:
-        """Count a task that failed, or one whose run ended and that goes back for another."""
+        """Count a task that failed, or whose run ended and that waits for another one."""
         if task.status is Status.FAILED:
             self._failed.add(task.job_num)
             self._failures.add(task.job_num)
@@ -151,12 +149,12 @@ class Rates:
             _count(self._failed_runs, self.ran, task.job_num, run.started_at, run.ended_at)
 
     def roll(self) -> bool:
-        """Let time pass; return whether a step has ended that anything happened in, or fell out of."""
+        """Advance to the present; return whether any counts moved or were dropped."""
         now = self._clock.monotonic()
         if (step := int(now // STEP_SECONDS)) <= self._step:
             return False
         self._step = step
-        # Before they end: longer steps take whole short ones, so that a commit counts each task once.
+        # Before the roll: longer steps take whole short ones, so that a commit counts each task only once.
         has_moved = self._past.take(now, self._completed.newest(), self._failed.newest())
         counted = (self._submitted, self._completed, self._failed, self._started, self._failures, self._retries)
         changed = [has_moved, *(series.roll(now) for series in counted)]
@@ -170,7 +168,7 @@ class Rates:
     # Telling
 
     def of(self, job: Job) -> dict[str, Any]:
-        """Return the members of `JobItem` that are measured: `history`, `past` and `stats`."""
+        """Return the measured members of `JobItem`: `history`, `past` and `stats`."""
         num = job.num
         history = {
             "step_seconds": STEP_SECONDS,
@@ -197,7 +195,7 @@ class Rates:
         }
 
     def _pace(self, lanes: list[list[int]]) -> float | None:
-        """Return the starts per second in these lanes; None when none is known of."""
+        """Return the starts per second in these lanes; None when no start is known."""
         counts: list[int] = [sum(step) for step in zip(*lanes, strict=True)]
         if not any(counts):
             return None
@@ -210,15 +208,16 @@ class Rates:
             return lately / minute
         if known > 0 and full:
             return full / known
-        # All happened in the step that has not ended: by the second, so that it does not change with every look.
+        # All starts are in the current step; the time is rounded to seconds, so that the result does not change with
+        # every call.
         return counts[-1] / max(1, round(min(current, now - self._began)))
 
 
-# Looked up once: a member of an Enum costs as much as five other names.
+# Looked up once, because an Enum member costs as much as five other names.
 _CLAIMED, _RUNNING, _COMPLETED = Status.CLAIMED, Status.RUNNING, Status.COMPLETED
 
 _SPENT = frozenset({Outcome.FAILED, Outcome.EXCEPTION})
-"""How runs end of which a retry or a requeue costs budget."""
+"""Outcomes of runs after which a retry or a requeue uses up budget."""
 
 
 def _count(
@@ -252,7 +251,7 @@ def _both(one: Histogram | None, other: Histogram | None) -> Histogram | None:
 
 
 def percentiles(histogram: Histogram | None) -> dict[str, Any]:
-    """Return what is told of durations, as `Percentiles`."""
+    """Return a histogram's numbers, as `Percentiles`."""
     if histogram is None:
         return Percentiles().model_dump()
     n, (p50, p90, p95, p99) = histogram.percentiles(SHARES)

@@ -1,10 +1,10 @@
-"""The last few hundred transitions in brief, kept also while nobody looks, for whoever opens a list of them.
+"""The last few hundred transitions in brief, kept even without observers, for clients that open a list of them.
 
-What is kept are the few fields of a line on a screen, never a payload. A commit leaves at most the last
-`MOST_OF_A_COMMIT` of its tasks, so that a busy server, whose last few hundred are those of a blink, pays little; the
-numbers tell what is missing. While nobody wants each transition, a start that was told with its end is not told by
-itself (see `Hub.each`). A task's life costs 1.2 of the engine's 90 microseconds when a hundred go into a commit, 2 %
-when ten do (`python -m tests.bench.rates`).
+Only the few fields of a line on a screen are kept, never a payload. A commit leaves at most the last `MOST_OF_A_COMMIT`
+of its tasks, so that it costs little on a busy server, which makes a few hundred in the blink of an eye; gaps in the
+numbers show what is missing. While nobody wants every transition, a start that is reported with its end is not reported
+separately (see `Hub.each`). A task's life costs 1.2 of the engine's 90 microseconds with a hundred tasks in a commit,
+and 2 % with ten (`python -m tests.bench.rates`).
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ from treadle_server.services.worker_states import WorkerStates
 MOST_OF_A_COMMIT = 25
 
 ERROR_LENGTH = 500
-"""Characters of an error that a brief event has."""
+"""Most characters of an error in a brief event."""
 
 _CLAIMED, _RUNNING, _COMPLETED = Status.CLAIMED, Status.RUNNING, Status.COMPLETED
 
@@ -41,30 +41,30 @@ class Brief(NamedTuple):
     job: str | None
     room: str | None
     data: dict[str, Any] | tuple[Any, ...]
-    """The rest of the event; of a task's, of which there are many, what it is made of when it is shown."""
+    """The rest of the event. For tasks, which are many, only the values from which it is built when it is shown."""
 
     def shown(self) -> dict[str, Any]:
-        """Return it as the event of its kind, with fewer fields."""
+        """Return it as an event with fewer fields."""
         data = self.data if isinstance(self.data, dict) else _shown_task(self, *self.data)
         return {"seq": self.seq, "type": self.kind, "at": self.at, **data}
 
 
 class Recent:
-    """The last transitions, and the state in which each worker was last seen."""
+    """The last transitions, and the last reported state of each worker."""
 
     def __init__(self) -> None:
         self._kept: deque[Brief] = deque(maxlen=MOST_RECENT)
         self._states = WorkerStates()
 
     def on_commit(self, batch: Batch) -> None:
-        """Keep the last of what a commit changed."""
+        """Keep the last transitions of a commit."""
         self._kept.extend(self.of(batch, most=MOST_OF_A_COMMIT))
 
     def of(self, batch: Batch, *, most: int | None = None) -> Iterator[Brief]:
-        """Yield the last `most` transitions of a commit's tasks in brief (None: all), and those of all else.
+        """Yield the last `most` transitions of a commit's tasks in brief (None: all), and all other transitions.
 
-        That are jobs, workers and schedules. A worker's heartbeat is no transition, nor is what a later one has
-        overtaken (`Batch.late`).
+        The others are of jobs, workers and schedules. A worker's heartbeat is not a transition, nor is a change that a
+        later one has overtaken (`Batch.late`).
         """
         at, seq = batch.at, batch.seq - batch.size
         skipped = 0 if most is None else max(0, len(batch.tasks) - most)
@@ -93,9 +93,9 @@ class Recent:
         task_id: str | None = None,
         visibility: Visibility | None = None,
     ) -> list[Brief]:
-        """Return the last transitions of the room, job or task, up to `count`, the oldest first.
+        """Return the last transitions of the room, job or task, up to `count`, oldest first.
 
-        With a `visibility` those that who reads its rooms sees.
+        `visibility` narrows them to those that a user with it can see.
         """
         wanted = [
             one
@@ -109,9 +109,9 @@ class Recent:
 
 
 def tells(visibility: Visibility | None, room: str | None, *, is_job: bool) -> bool:
-    """Return whether a transition in the room is told to who reads the rooms of `visibility`.
+    """Return whether a transition in the room is visible within `visibility`.
 
-    One without a room, a worker's, is told to who reads all of them: it may serve others.
+    A transition without a room, of a worker, is visible only to users who can read all rooms: it may serve any of them.
     """
     if visibility is None or room is None:
         return visibility is None
@@ -121,7 +121,7 @@ def tells(visibility: Visibility | None, room: str | None, *, is_job: bool) -> b
 def _of_task(task: Task, was: Status | None) -> tuple[Any, ...]:
     status, error = task.status, task.error
     if status is _COMPLETED and was is _CLAIMED:
-        # One object tells both changes of a task that started and completed in one commit.
+        # One object reports both changes of a task that started and completed in one commit.
         status = _RUNNING
     if error is not None:
         error = error[:ERROR_LENGTH]

@@ -20,40 +20,41 @@ EVERY = 60.0
 """Seconds between two walks over the tasks."""
 
 LOOKED_AT_ONCE = 2_000
-"""Tasks that a reader finds in one statement; the writer then removes them in several steps."""
+"""Most tasks that a reader finds in one statement; the writer then removes them in several steps."""
 
 TARGET_SECONDS = 0.004
-"""For how long a step is to hold the writer: less than a request waits anyway."""
+"""Seconds for which a step should hold the writer: less than a request waits anyway."""
 
 REST = 4.0
-"""A step is followed by a pause of so many times its length, with its commit: four fifths of the time are others'."""
+"""A step is followed by a pause of this multiple of its length, including its commit, which leaves others four fifths
+of the time."""
 
 LEAST_REST = 0.01
-"""Seconds of that pause at least, and all of it where nobody else wants the writer."""
+"""The shortest pause in seconds, and the whole pause when nobody else uses the writer."""
 
 BUSY_REST = 1.0
-"""Seconds to wait when the writer has so much to do that it refuses submits."""
+"""Seconds to wait when the writer is so busy that it rejects submits."""
 
 FIRST_ROWS = 10
 LEAST_ROWS = 5
-"""Fewer would cost a commit for next to nothing; a step ends where its time is up in any case."""
+"""With fewer the cost of the commit would dominate; a step ends when its time is up anyway."""
 
 MOST_ROWS = 400
 
 
 class StepPace:
-    """How many tasks a step takes, by what those before have cost."""
+    """How many tasks a step takes, by the cost of earlier steps."""
 
     def __init__(self) -> None:
         self.rows = FIRST_ROWS
         self.rest = LEAST_REST
         self._cost = 0.0
-        """Seconds a task, smoothed; a dearer one counts at once."""
+        """Seconds for each task, smoothed; a rise counts at once."""
 
     def note(self, rows: int, seconds: float, whole: float, *, is_alone: bool) -> None:
-        """Learn from a step that took `rows` tasks and so many seconds, `whole` with its commit and others' work.
+        """Learn from a step with `rows` tasks that took `seconds`, or `whole` with its commit and others' work.
 
-        `is_alone` says that nothing else was written since the step before.
+        `is_alone` says that nothing else was written since the previous step.
         """
         cost = seconds / max(rows, 1)
         self._cost = cost if cost >= self._cost else self._cost + (cost - self._cost) * 0.2
@@ -63,12 +64,12 @@ class StepPace:
 
 
 class RetentionWalk:
-    """One walk over the tasks from the oldest on; each `step` removes some."""
+    """A walk over the tasks from the oldest on; each `step` removes some."""
 
     def __init__(self, engine: Engine, cutoffs: Cutoffs, objects: Objects | None = None) -> None:
         self.pace = StepPace()
         self.removed: Counter[tuple[str, Status]] = Counter()
-        """How many tasks went, by job and status."""
+        """How many tasks were removed, by job and status."""
         self._engine = engine
         self._cutoffs = cutoffs
         self._objects = objects
@@ -87,7 +88,7 @@ class RetentionWalk:
         try:
             done: Pruning = await self._engine.run(PruneTasks(seqs=portion, cutoffs=self._cutoffs))
         except TooManyRequests:
-            # Whoever submits goes first; the portion is still to come.
+            # Submits have priority; the portion is tried again later.
             self.pace.rest = BUSY_REST
             return []
         self._waiting[: len(portion)] = done.left
@@ -96,12 +97,12 @@ class RetentionWalk:
         is_alone = done.is_alone and self._commits == before + 1
         self.pace.note(len(portion) - len(done.left), done.seconds, perf_counter() - done.began_at, is_alone=is_alone)
         if self._objects is not None and done.locations:
-            # The tasks are gone: that their objects can't be removed fails nobody who asked, and ends no walk.
+            # The tasks are removed already, so a failure to remove their objects must not end the walk.
             await self._objects.remove(done.locations)
         return done.removed
 
     async def _look(self) -> None:
-        """Find the next tasks that may go; beyond what was put in before the last cutoff there are none."""
+        """Find the next removable tasks; there are none among those submitted after the last cutoff."""
         async with self._engine.store.read() as connection:
             if self._upto is None:
                 self._upto = await last_before(connection, max(self._cutoffs.values()))
@@ -112,12 +113,12 @@ class RetentionWalk:
 
 
 def cutoffs_of(ages: Mapping[Status, timedelta], now: datetime) -> dict[Status, datetime]:
-    """Return before which instant tasks of each status must have ended to go."""
+    """Return the instants by which tasks of each status must have ended to be removed."""
     return {status: now - age for status, age in ages.items()}
 
 
 class Retention(EngineService):
-    """Removes what has ended for longer than its status is kept; one step a turn."""
+    """Removes tasks that ended longer ago than the retention of their status; one step a turn."""
 
     name = "retention"
 
@@ -132,7 +133,7 @@ class Retention(EngineService):
         self._walk = None
 
     async def turn(self) -> float:
-        """Take the next step of the walk, or the first of a new one; none where every task is kept."""
+        """Take the next step of the walk, or the first of a new one; do nothing when all tasks are kept for ever."""
         if not self._ages:
             return EVERY
         if self._walk is None:

@@ -22,14 +22,14 @@ from treadle_server.services.sweeper import Sweeper
 
 @dataclass(slots=True)
 class Services:
-    """The services that run, each with its health."""
+    """The running services, by their health."""
 
     health: dict[str, Health] = field(default_factory=dict)
     leader: Leader | None = None
-    """Who knows whether this server leads; None where there is only one."""
+    """Knows whether this server leads; None where there is only one server."""
 
     def add(self, name: str) -> Health:
-        """Return the health of one more service, which somebody else runs."""
+        """Add a service that is run elsewhere, and return its health."""
         health = self.health[name] = Health(name)
         return health
 
@@ -44,7 +44,7 @@ def services_of(
 ) -> Sequence[Service]:
     """Return the services that this store needs, and the others; intervals and timeouts are in seconds.
 
-    With `objects`, where artifacts lie, these are swept too.
+    With `objects`, artifacts are swept too.
     """
     services: list[Service] = [
         Sweeper(engine, interval=sweeper_interval, worker_timeout=worker_timeout),
@@ -73,10 +73,10 @@ async def run_services(
     objects: Objects | None = None,
     others: Sequence[Service] = (),
 ) -> AsyncIterator[Services]:
-    """Run them during the block, and the `others`; times in seconds, `objects` where artifacts are to be swept.
+    """Run the services and the `others` during the block; times are in seconds. With `objects`, artifacts are swept.
 
-    With a `leader` they run while this server leads, those excepted that run everywhere; it is closed at the end, as
-    the `relay` is. Without one this server is alone.
+    With a `leader` they run while this server leads, except those that run everywhere. It is closed at the end, as is
+    the `relay`. Without a `relay` this is the only server.
     """
     found = services_of(
         engine, sweeper_interval=sweeper_interval, worker_timeout=worker_timeout, objects=objects, others=others
@@ -101,7 +101,7 @@ async def run_services(
 
 
 def _of_one_server(engine: Engine) -> list[Service]:
-    """Return what has everything read anew where there is nobody to hear: after a commit that was not answered."""
+    """Return the service that makes a single server read everything again after a commit without an answer."""
     inbox = Inbox(engine)
     engine.unconfirmed.listen(inbox.lose)
     return [inbox]

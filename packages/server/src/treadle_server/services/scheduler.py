@@ -15,11 +15,11 @@ LONGEST_SLEEP = 1.0
 
 
 CONTENDED = 0.1
-"""Seconds until it looks again at a tick that another server, or the end of a task, was about to deal with."""
+"""Seconds until the next check of a tick that another server, or the end of a task, was about to handle."""
 
 
 class Scheduler(EngineService):
-    """Sleeps until the next tick; a schedule that is set meanwhile, or goes on, shortens the sleep."""
+    """Sleeps until the next tick; a schedule that is created, changed or resumed meanwhile shortens the sleep."""
 
     name = "scheduler"
 
@@ -32,7 +32,7 @@ class Scheduler(EngineService):
             self.wake()
 
     async def turn(self) -> float:
-        """Deal with the ticks that have come, and return how long no other will."""
+        """Handle the ticks that have come, and return the seconds until the next one."""
         now = self._engine.clock.now()
         async with self._engine.store.read() as connection:
             tick = await next_tick(connection, now, tokens_at=self._engine.tokens_at())

@@ -4,10 +4,10 @@ from collections import deque
 
 
 class Series:
-    """Counts in steps; a key in whose steps nothing happened takes no room."""
+    """Counts in steps; a key without counts in any step takes no memory."""
 
     def __init__(self, step_seconds: int, steps: int, began: float) -> None:
-        """`began` is when the steady clock was read first."""
+        """`began` is the first reading of the monotonic clock."""
         self.step_seconds = step_seconds
         self.steps = steps
         self._step = int(began // step_seconds)
@@ -15,22 +15,22 @@ class Series:
         self._nothing = (0,) * steps
 
     def add(self, key: int, n: int = 1) -> None:
-        """Count `n` more of the key in the present step."""
+        """Add `n` to the key's count in the current step."""
         if (counts := self._counts.get(key)) is None:
             counts = self._counts[key] = deque(self._nothing, self.steps)
         counts[-1] += n
 
     def add_past(self, key: int, ago: int) -> None:
-        """Count one in the step that was so many steps ago; none in one that is no longer kept."""
+        """Count one in the step `ago` steps before the current one, if that is still kept."""
         if ago < self.steps:
             self._counts.setdefault(key, deque(self._nothing, self.steps))[-1 - max(0, ago)] += 1
 
     def newest(self) -> dict[int, int]:
-        """Return what was counted in the present step, by key."""
+        """Return the counts of the current step by key, without zeros."""
         return {key: n for key, counts in self._counts.items() if (n := counts[-1])}
 
     def roll(self, now: float) -> bool:
-        """Let steps end; return whether there was anything to move on."""
+        """Advance to the step of `now`; return whether any counts moved."""
         steps = int(now // self.step_seconds) - self._step
         self._step += steps
         if steps <= 0 or not self._counts:
@@ -42,7 +42,7 @@ class Series:
         return True
 
     def of(self, key: int) -> list[int]:
-        """Return the counts of a key, the oldest first; the last step has not ended."""
+        """Return the counts of a key, oldest first; the last step has not ended."""
         return list(self._counts.get(key, self._nothing))
 
     def total(self, key: int) -> int:

@@ -36,7 +36,7 @@ MOST_STAMPED = 2_000
 """Leases that one transaction renews."""
 
 SHORTEST = 0.05
-"""Seconds between two sweeps at least."""
+"""Least seconds between two sweeps."""
 
 
 class Sweeper(EngineService):
@@ -52,10 +52,10 @@ class Sweeper(EngineService):
         self._last: tuple[float, float] | None = None
         self._stamped_at: datetime | None = None
         self._looked_at: int | None = None
-        """The last of the limits' buckets of which the walk has seen whether it is full."""
+        """The last of the limits' buckets that the walk has checked."""
 
     def take_over(self) -> None:
-        """Renew every lease first: the server that led is gone, and its workers are on their way to another."""
+        """Renew every lease first: the previous leader is gone, and its workers are reconnecting to other servers."""
         self._last = None
 
     async def turn(self) -> float:
@@ -67,7 +67,7 @@ class Sweeper(EngineService):
         # A clock set forward and back since the last turn looks right, but leases granted in between end wrongly.
         set_by = self._engine.drift.take(now)
         if self._last is None or set_by > JUMP or self._was_out(times):
-            # After an outage nobody is to blame for the heartbeats that could not be sent.
+            # After an outage missing heartbeats are not the workers' fault.
             await self._restamp(self._jump(times))
         else:
             await self._sweep(times)
@@ -112,7 +112,7 @@ class Sweeper(EngineService):
         await self._forget_idle()
 
     async def _forget_idle(self) -> None:
-        """Forget the buckets of limits that are full, among the next ones of a walk over all."""
+        """Delete full buckets of limits, among the next ones of a walk over all."""
         async with self._engine.store.read() as connection:
             idle, self._looked_at = await idle_buckets(connection, self._engine.clock.now(), after=self._looked_at)
         for first in range(0, len(idle), MOST):
@@ -125,7 +125,7 @@ class Sweeper(EngineService):
         return datetime.fromtimestamp(shown + passed + JUMP, UTC)
 
     async def _pause(self) -> float:
-        """Return how long nothing is to be swept: a timeout that comes before the next turn is met on its moment."""
+        """Return the seconds until the next sweep, which comes early for a run's timeout before that."""
         now = self._engine.clock.now()
         async with self._engine.store.read() as connection:
             ends = await next_timeout(connection, now - timedelta(seconds=self._grace))

@@ -5,13 +5,13 @@ from treadle_server.domain.jobs import Worker
 
 
 class WorkerStates:
-    """Tells a change of a worker's state from a sign of life."""
+    """Distinguishes changes of workers' states from heartbeats."""
 
     def __init__(self) -> None:
         self._states: dict[str, WorkerState] = {}
 
     def is_news(self, worker: Worker) -> bool:
-        """Note the worker's state, and return whether it is another than before; one that is lost is forgotten."""
+        """Record the worker's state, and return whether it has changed; a lost worker is forgotten."""
         before = self._states.get(worker.id)
         if worker.state is WorkerState.LOST:
             self._states.pop(worker.id, None)

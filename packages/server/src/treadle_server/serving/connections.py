@@ -20,12 +20,12 @@ from treadle_server.access.trust import SCOPE_KEY
 from treadle_server.errors import TooManyRequests
 from treadle_server.live.connection import fitting
 from treadle_server.live.session import MOST_HELLO
-from treadle_server.serving.counted import Counted
-from treadle_server.serving.heard import EndsHeard
+from treadle_server.serving.close_frames import DeliversCloseFrame
+from treadle_server.serving.connection_places import HoldsPlace
+from treadle_server.serving.message_limits import LimitsMessages
 from treadle_server.serving.refuses import Refuses
+from treadle_server.serving.slow_readers import EndsSlowReaders
 from treadle_server.serving.turns import InTurns
-from treadle_server.serving.unread import EndsUnread
-from treadle_server.serving.weighed import Weighed
 
 MOST_HEADER = 8 * 1024
 """Bytes of a request's first line and headers, and of a chunked body's framing without data in between."""
@@ -62,7 +62,7 @@ class _Flow(FlowControl):
             self._resumed()
 
 
-class HttpConnection(Counted, Refuses, InTurns, HttpToolsProtocol):
+class HttpConnection(HoldsPlace, Refuses, InTurns, HttpToolsProtocol):
     """An HTTP connection that is counted, with limits on its headers."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -253,7 +253,9 @@ class HttpConnection(Counted, Refuses, InTurns, HttpToolsProtocol):
         return IDLE_SECONDS if is_heard else self._heard_at + IDLE_SECONDS - self.loop.time()
 
 
-class SocketConnection(EndsHeard, Counted, Weighed, EndsUnread, InTurns, WebSocketsSansIOProtocol):
+class SocketConnection(
+    DeliversCloseFrame, HoldsPlace, LimitsMessages, EndsSlowReaders, InTurns, WebSocketsSansIOProtocol
+):
     """A websocket whose messages must be small until a token is accepted."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

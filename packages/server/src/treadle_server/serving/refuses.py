@@ -7,10 +7,10 @@ import orjson
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from treadle_server.api.problems import MEDIA_TYPE
-from treadle_server.serving.unread import EndsUnread
+from treadle_server.serving.slow_readers import EndsSlowReaders
 
 
-class Refuses(EndsUnread):
+class Refuses(EndsSlowReaders):
     """An HTTP connection that answers errors itself when there is no request for the application to answer."""
 
     cycle: RequestResponseCycle

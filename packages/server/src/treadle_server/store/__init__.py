@@ -1,1 +1,1 @@
-"""Where tasks are kept: one interface, on SQLite and on PostgreSQL."""
+"""Storage for tasks: one interface to SQLite and PostgreSQL."""

@@ -1,4 +1,4 @@
-"""Which tasks came in since an instant: their numbers ascend as they come, so that no index has to know."""
+"""Find the tasks that were submitted since an instant. Their numbers ascend as they come in, so no index is needed."""
 
 from datetime import datetime
 
@@ -8,16 +8,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle_server.store.tables import tasks
 
 _ENDS = select(
-    # SQLite looks up one of them, and would read through all tasks for both: 0.2 s for a million.
+    # SQLite looks up a single min or max, but would scan all tasks for both in one query: 0.2 s for a million.
     select(func.min(tasks.c.seq)).scalar_subquery().label("low"),
     select(func.max(tasks.c.seq)).scalar_subquery().label("high"),
 )
 
 
 async def first_since(connection: AsyncConnection, at: datetime) -> int:
-    """Return a number from which on tasks came in at `at` or later, looked for by halves.
+    """Return the number from which on tasks came in at `at` or later, by binary search.
 
-    They are numbered as they come: those before it came earlier, as the store's clock told it then.
+    Tasks are numbered as they come in, so those with lower numbers came earlier, by the store's clock at that time.
     """
     first, last = (await connection.execute(_ENDS)).one()
     low, high = int(first or 0), int(last or 0) + 1

@@ -1,6 +1,6 @@
-"""What the two databases spell differently: lists as one bound value, and rows that are looked up by a number.
+"""SQL that the two databases spell differently: a list bound as one value, and rows looked up by number.
 
-Of a bound list a statement is the same text, and planned once, for any number of keys.
+With a bound list the statement's text is the same for any number of keys, and is planned once.
 """
 
 import json
@@ -30,7 +30,7 @@ TEXT: TypeEngine[Any] = Text()
 
 
 class BoundList(TypeDecorator[Collection[Any]]):
-    """The values of a column's type in one parameter: as JSON on SQLite, as an array on PostgreSQL."""
+    """A list of values in one parameter: JSON on SQLite, an array on PostgreSQL."""
 
     impl = Text
     cache_ok = True
@@ -51,12 +51,12 @@ class BoundList(TypeDecorator[Collection[Any]]):
 
 
 class Spelt(FunctionElement[Any]):
-    """What each database has its own text for; `{0}` and so on stand for what it is about."""
+    """An expression with its own text for each database; `{0}` and so on stand for its arguments."""
 
     sqlite = postgresql = ""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let SQLAlchemy remember its statements: it asks each class by itself."""
+        """Enable SQLAlchemy's statement cache, which looks for this flag on each class itself."""
         super().__init_subclass__(**options)
         cls.inherit_cache = True
 
@@ -78,7 +78,7 @@ def is_among(sought: ColumnElement[Any], name: str) -> ColumnElement[bool]:
 
 
 def is_one_of(sought: ColumnElement[Any], values: Collection[Any]) -> ColumnElement[bool]:
-    """Return the condition that a column has one of the values, which are bound here."""
+    """Return the condition that a column has one of the given values."""
     return _Among(sought, literal(values, BoundList(sought.type)))
 
 
@@ -88,10 +88,10 @@ class _Same(Spelt):
 
 
 def is_same(sought: ColumnElement[Any], given: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Return the condition that `sought` is `given`, of a join that goes from the given row to the sought one.
+    """Return the condition `sought = given`, for a join that goes from the given row to the sought one.
 
-    On PostgreSQL a plain equation can be read both ways, and without statistics the planner took the wrong one: it read
-    every task and looked for its hold. This form can only be looked up along an index of `sought`.
+    On PostgreSQL a plain equation can be followed either way, and without statistics the planner chose the wrong one:
+    it read every task and looked for its hold. This form can only use an index of `sought`.
     """
     return _Same(sought, given)
 
@@ -102,9 +102,9 @@ class _Numbered(Spelt):
 
 
 def is_found_by(sought: ColumnElement[Any], found: SelectBase) -> ColumnElement[bool]:
-    """Return the condition that `sought` is one of those that are selected: each is looked up.
+    """Return the condition that `sought` is among the rows of a query; each of them is looked up.
 
-    On PostgreSQL an array is taken for ten rows, whatever the statistics say.
+    PostgreSQL's planner assumes that an array has ten elements, whatever the statistics say.
     """
     return _Numbered(sought, found.scalar_subquery())
 
@@ -116,6 +116,6 @@ class _Each(Spelt):
 
 def rows_of(name: str, kind: TypeEngine[Any]) -> tuple[Any, KeyedColumnElement[Any]]:
     """Return a FROM element with a row for each value bound to `name`, and its column."""
-    # Called as its column is: so PostgreSQL calls the column of what is no table.
+    # The name is also the column's, because PostgreSQL names a function's only column after the function's alias.
     values = _Each(bindparam(name, type_=BoundList(kind))).table_valued(column("value", kind), name="value")
     return values, values.c.value

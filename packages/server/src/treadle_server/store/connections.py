@@ -1,4 +1,4 @@
-"""Connections: how Treadle opens SQLite and PostgreSQL so that a commit is durable and readers never wait."""
+"""Open SQLite and PostgreSQL so that commits are durable and readers never wait."""
 
 import os
 import socket
@@ -23,29 +23,29 @@ from treadle_server.store.translated import named
 from treadle_server.store.urls import dsn_of
 
 READERS = 4
-"""SQLite: read connections, each with a thread of its own."""
+"""Connections that only read; on SQLite each has its own thread."""
 
 
 def _as_text(value: Any) -> Any:
-    """Let JSON pass as the text that it is: it was checked where it came in and is never parsed again."""
+    """Pass JSON through as text: it was validated on the way in and is never parsed again."""
     return value
 
 
-# An error names its statement, not what was to be written: a log is no place for payloads.
+# An error shows its statement but not the values: payloads don't belong in a log.
 _ALWAYS: dict[str, Any] = {"hide_parameters": True, "json_serializer": _as_text, "json_deserializer": _as_text}
 
 
 def sqlite_writer(url: URL) -> Engine:
-    """Return the engine of SQLite's one connection that writes, which `InlineWriter` takes.
+    """Return the engine with SQLite's only writing connection, for `InlineWriter`.
 
-    The directory is made, and a new file when it connects, for this user alone. Raises `ValidationFailed` when they
-    can't be used, and when the file is another program's, of which nothing is changed, neither what it may be read by
-    nor its journal.
+    Creates the directory now, and a new file when it connects, both accessible to this user only. Raises
+    `ValidationFailed` when they can't be used, and when the file belongs to another program; nothing about such a file
+    is changed, neither its permissions nor its journal mode.
     """
     path, setting = file_of(url), "--database-url or TREADLE_DATABASE_URL"
     make_directory(path.parent, name="the database's directory", setting=setting)
-    # Before it is opened: beside a file that may only be read SQLite leaves a log that may not be written either, and
-    # with that the next server would fail, though the file were mended.
+    # Check before opening: next to a read-only file SQLite leaves a read-only log, and with that the next server would
+    # fail even after the file's permissions were fixed.
     check_writable(path, name="the database", setting=setting, sides=SIDES)
     _check_own(url, setting)
     make = partial(make_file, path, name="the database", setting=setting, sides=SIDES)
@@ -53,14 +53,15 @@ def sqlite_writer(url: URL) -> Engine:
         make()
     engine = create_engine(
         url.set(drivername="sqlite"),
-        # SQLAlchemy leaves transactions to the writer.
+        # The writer begins and ends transactions, not SQLAlchemy.
         isolation_level="AUTOCOMMIT",
         **_ALWAYS,
         poolclass=StaticPool,
         connect_args={"timeout": 0, "check_same_thread": False, "cached_statements": MOST_TEXTS},
     )
 
-    # A new one not before it connects, which it does under the lock: who is refused leaves no empty file behind.
+    # A new file is created only on connecting, which happens under the lock, so a server that is refused leaves no
+    # empty file.
     event.listen(engine, "do_connect", lambda *_: make())
     event.listen(engine, "connect", partial(_configure, _WRITER))
     return engine
@@ -76,7 +77,7 @@ def _check_own(url: URL, setting: str) -> None:
             refused = refusal(connection, revisions(connection))
     except DatabaseError as error:
         if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_NOTADB:
-            return  # whoever writes is told of what else is the matter
+            return  # any other problem is reported when the writer connects
         refused = ValidationFailed(f"{path} is not an SQLite file, and was not changed: choose another with {setting}")
     finally:
         engine.dispose()
@@ -85,21 +86,21 @@ def _check_own(url: URL, setting: str) -> None:
 
 
 def sqlite_reader(url: URL) -> Engine:
-    """Return the engine of a connection that reads on the thread that uses it."""
+    """Return the engine of a read connection that runs on the caller's thread."""
     engine = create_engine(
         url.set(drivername="sqlite"),
         **_ALWAYS,
         poolclass=StaticPool,
         connect_args={"timeout": 30},
     )
-    # Without mmap: what is read but once need not be held.
+    # No mmap: what is read only once need not stay in memory.
     event.listen(engine, "connect", partial(_configure, (*_COMMON, "PRAGMA query_only=ON")))
     event.listen(engine, "begin", _begin_snapshot)
     return engine
 
 
 def sqlite_readers(url: URL) -> AsyncEngine:
-    """Return the engine of SQLite's connections that read, each with a thread of its own."""
+    """Return the engine of SQLite's read connections, each with its own thread."""
     engine = create_async_engine(
         url,
         **_ALWAYS,
@@ -114,12 +115,12 @@ def sqlite_readers(url: URL) -> AsyncEngine:
 
 
 def _begin_snapshot(connection: Connection) -> None:
-    """Begin a transaction that the driver does not begin by itself, so that one reader's statements agree."""
+    """Begin a transaction, which the driver would not do by itself, so that a reader's statements see one snapshot."""
     connection.exec_driver_sql("BEGIN")
 
 
 def _begin_soon(connection: Connection) -> None:
-    """Have a transaction begun with the first statement, without a way to the thread for itself."""
+    """Begin the transaction together with the first statement, which saves a round trip to the thread."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, ReadingConnection)
     driver.is_to_begin = True
@@ -127,8 +128,8 @@ def _begin_soon(connection: Connection) -> None:
 
 _COMMON = ("PRAGMA busy_timeout=30000", "PRAGMA foreign_keys=ON", "PRAGMA temp_store=MEMORY")
 _READER = (*_COMMON, "PRAGMA query_only=ON", "PRAGMA cache_size=-16000", "PRAGMA mmap_size=268435456")
-# FULL: the log is synced before a commit returns (G1). 4,000 pages: the log is written back every 16 MiB, and cut to
-# 64 MiB where somebody has read for so long that it could not be.
+# FULL: the log is synced before a commit returns (G1). 4,000 pages: a checkpoint every 16 MiB; a log that grew because
+# a long read held checkpoints up is truncated to 64 MiB.
 _WRITER = (
     *_COMMON,
     "PRAGMA journal_mode=WAL",
@@ -136,13 +137,13 @@ _WRITER = (
     "PRAGMA wal_autocheckpoint=4000",
     "PRAGMA journal_size_limit=67108864",
     "PRAGMA cache_size=-32000",
-    # The writer asks again by itself, without holding up the event loop.
+    # The writer retries by itself, without blocking the event loop.
     "PRAGMA busy_timeout=0",
 )
 
 
 def _configure(pragmas: tuple[str, ...], connection: Any, _record: Any) -> None:
-    # Autocommit in the driver: the BEGINs here are the only ones.
+    # Autocommit in the driver, so that the only BEGINs are ours.
     connection.isolation_level = None
     cursor = connection.cursor()
     for pragma in pragmas:
@@ -152,16 +153,18 @@ def _configure(pragmas: tuple[str, ...], connection: Any, _record: Any) -> None:
 
 _NAME = "application_name"
 _LOCKED = {"lock_timeout": "15s"}
-"""Who keeps a table locked for longer is named, as on SQLite: a transaction that a stranger left open held up every
-batch behind it for ever, and nothing told of it. A server that stands still in one is cut off sooner, see `WRITING`."""
+"""A wait for a locked table fails after this time with an error that says so, as on SQLite: without it a transaction
+that somebody left open blocked every batch for ever, and nothing was reported. A server that hangs in a transaction is
+cut off sooner, see `WRITING`."""
 
 _POSTGRES = {"jit": "off", "enable_seqscan": "off", _NAME: "treadle", **_LOCKED}
-"""The JIT costs more than it gives for statements that are this short. After a burst the planner knows nothing of the
-table yet: it would read all of it for a page that an index has in order."""
+"""The JIT costs more than it saves for statements this short. After a burst the planner has no statistics of the table
+yet, and would scan all of it for a page that an index has in order."""
 
 _READING = {**_POSTGRES, "enable_bitmapscan": "off"}
-"""A list ends with its page, and an index in its order ends there too: a bitmap is of all that there is, and is sorted.
-A planner that knows nothing takes a million tasks for some ten thousand, fewer than a list may look through."""
+"""A list stops at the end of its page, and so does an index scan in its order; a bitmap scan reads all matches and
+sorts them. A planner without statistics estimates a million tasks as some ten thousand, fewer than a list may look
+through."""
 
 
 WRITING = {
@@ -173,29 +176,30 @@ WRITING = {
     "plan_cache_mode": "force_generic_plan",
     **_LOCKED,
 }
-"""Plans of the writer's statements must not depend on statistics, which a table lacks after a burst: they go from what
-they are given along an index. Without these a claim of 120 tasks took 7.3 ms in a fresh table, with them 4.0. A server
-that stands still in the middle of a transaction keeps others waiting for ten seconds at most."""
+"""The writer's plans must not depend on statistics, which a table lacks after a burst: they start from the given values
+and follow an index. Without these settings a claim of 120 tasks took 7.3 ms in a fresh table, with them 4.0. A server
+that hangs in the middle of a transaction keeps others waiting for ten seconds at most."""
 
 KEPT_OPEN = {"idle_session_timeout": "0"}
-"""Whatever the role's is: connections rest until they are needed, and to close one meanwhile has what just begins on it
-fail. The one that holds the leader's lock has a bound of its own (`services/leader.py`)."""
+"""Overrides the role's setting: connections stay idle until they are needed, and one that PostgreSQL closes meanwhile
+fails the statement that has just been sent on it. The connection that holds the leader's lock has its own limit
+(`services/leader.py`)."""
 
 _POOLED = {
     "statement_cache_size": 0,
     "prepared_statement_cache_size": 0,
     "prepared_statement_name_func": lambda: "",
 }
-"""A statement without a name lives until the next one, within the transaction: nothing of it stays in the session."""
+"""An unnamed statement lives only until the next one, within the transaction, so nothing of it stays in the session."""
 
 
 def postgres_engine(
     url: URL, *, size: int, is_pooled: bool = False, settings: Mapping[str, str] = _POSTGRES
 ) -> AsyncEngine:
-    """Return an engine of up to `size` connections, of sessions with the `settings`.
+    """Return an engine of up to `size` connections whose sessions have the `settings`.
 
-    With `is_pooled` they are those of a pool such as pgbouncer, which gives one to PostgreSQL for the length of a
-    transaction: none keeps anything in its session, neither settings nor statements. Each begins with them then.
+    `is_pooled` means that the URL leads to a transaction pooler such as pgbouncer: a session keeps neither settings nor
+    prepared statements, so each transaction begins by setting them.
     """
     engine = create_async_engine(
         url,
@@ -221,24 +225,24 @@ _OURS = frozenset({"timeout", "server_settings", "statement_cache_size"})
 
 
 async def _connected(dsn: str, **arguments: Any) -> Any:
-    """Connect by the URL as a whole; what SQLAlchemy has read from it is left."""
+    """Connect with the whole URL, ignoring what SQLAlchemy has parsed from it."""
     import asyncpg
 
     return await asyncpg.connect(dsn, **{name: arguments[name] for name in _OURS & arguments.keys()})
 
 
 _ALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 2, "TCP_USER_TIMEOUT": 15_000}
-"""Seconds of silence before a host is asked whether it is there, between questions, and how many it may miss; and how
-many milliseconds what was sent may stay without a receipt."""
+"""Seconds of silence before the first keepalive probe, seconds between probes, and how many may stay unanswered; and
+the milliseconds for which sent data may stay unacknowledged."""
 
 
 def _keep_alive(connection: Any, _record: Any) -> None:
-    """Have the connection break within 15 seconds when the database's host is gone without a word, as by a power cut.
+    """Make the connection break within 15 seconds when the database's host vanishes silently, as in a power cut.
 
-    The driver leaves it at the system's defaults: statements waited for ever for their answers, and those on their way
+    The driver keeps the system's defaults: statements waited for ever for their answers, and those not yet acknowledged
     for a quarter of an hour.
     """
-    wire = connection.driver_connection._transport.get_extra_info("socket")  # noqa: SLF001 - it shows it nowhere else
+    wire = connection.driver_connection._transport.get_extra_info("socket")  # noqa: SLF001 - not exposed elsewhere
     if wire is None or wire.family == socket.AF_UNIX:
         return
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -253,43 +257,44 @@ _LEARN = "SELECT " + ", ".join(f"${number}::{name}" for number, name in enumerat
 
 
 def _learn_types(connection: Any, _record: Any) -> None:
-    """Have the driver ask for the types that statements name before the first one waits for that.
+    """Make the driver look up the types that statements use before the first statement has to wait for that.
 
-    It asks anew on each connection, which takes 8 to 10 ms: of 200 lone tasks one or two met a connection's first
-    statement, and their 99th percentile of submit to start was four times the median.
+    The driver does so for each new connection, which takes 8 to 10 ms: of 200 lone tasks one or two met a connection's
+    first statement, so that the 99th percentile from submit to start was four times the median.
     """
     with named(_LEARN):
         connection.run_async(lambda driver: driver.fetch(_LEARN, *([] for _ in _TYPES)))
 
 
 def _refuse_closed(connection: Any, _record: Any, _lent: Any) -> None:
-    """Have the pool connect anew instead of lending what PostgreSQL has closed meanwhile, as when it was restarted.
+    """Make the pool reconnect instead of lending a connection that PostgreSQL has closed, for example in a restart.
 
-    The driver was told of that by the socket: unlike a ping, it costs no way there and back.
+    The driver has learnt of that from the socket, so unlike a ping this costs no round trip.
     """
     if connection.driver_connection.is_closed():
         raise DisconnectionError("PostgreSQL closed the connection")
 
 
 def postgres_readers(url: URL, *, is_pooled: bool = False) -> AsyncEngine:
-    """Return an engine for what only reads.
+    """Return an engine for reads.
 
-    Each statement sees what is committed when it begins, within a transaction or without one: without, it costs two
-    ways there and back less. Only settings of `is_pooled` need one.
+    Each statement sees what is committed when it begins, inside a transaction or not; without one it saves two round
+    trips. Only the settings of `is_pooled` need a transaction.
     """
     engine = postgres_engine(url, size=READERS, is_pooled=is_pooled, settings=_READING)
     return engine if is_pooled else engine.execution_options(isolation_level="AUTOCOMMIT")
 
 
 WRITERS = 3
-"""PostgreSQL: connections that write, one for the engine's batches, one that reads ahead of them, one for the services
-beside it."""
+"""PostgreSQL: connections that write: one for the engine's batches, one that reads ahead of them, one for the
+services."""
 
 
 def postgres_writer(url: URL, *, is_pooled: bool = False) -> AsyncEngine:
     """Return an engine of `WRITERS` connections.
 
-    Of `is_pooled` each transaction has to begin with the settings of `WRITING`: SQLAlchemy begins none of them.
+    With `is_pooled` each transaction has to begin with the settings of `WRITING`; SQLAlchemy begins none of them
+    itself.
     """
     return postgres_engine(url, size=WRITERS, is_pooled=is_pooled, settings=_POSTGRES | WRITING)
 

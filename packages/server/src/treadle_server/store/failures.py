@@ -1,4 +1,4 @@
-"""What a database says when it fails, in a line and with what to do: what is raised of it is `StoreUnavailable`."""
+"""Turn the databases' errors into `StoreUnavailable`, with one line on what happened and what to do."""
 
 import sqlite3
 
@@ -9,7 +9,7 @@ from treadle_server.errors import StoreUnavailable
 from treadle_server.store.translated import LostUpdate, Translated
 
 RETRY_AFTER = 2.0
-"""Seconds after which a client may try again when the database does not answer."""
+"""Seconds after which a client should retry when the database does not answer."""
 
 
 _BROKEN_OFF = frozenset({"40001", "40P01"})
@@ -17,22 +17,22 @@ _BROKEN_OFF = frozenset({"40001", "40P01"})
 
 
 _OUT_OF_ORDER = frozenset({"08", "28", "3D", "53", "57", "58", "XX"})
-"""Classes of PostgreSQL's states: connection lost, user refused, no such database, out of resources, operator's
-intervention, error of the system, and of its own, such as damaged data."""
+"""Classes of PostgreSQL's SQLSTATEs: connection exception, invalid authorization, invalid catalog name, insufficient
+resources, operator intervention, system error, and internal error, such as damaged data."""
 
 _REFUSED = frozenset({"25006", "3F000", "42501", "42704", "42P01", "55P03"})
 """PostgreSQL's read_only_sql_transaction, invalid_schema_name, insufficient_privilege, undefined_object,
-undefined_table and lock_not_available: what its operator has set up, or another session does, and nothing was done."""
+undefined_table and lock_not_available: caused by its configuration or another session; nothing was changed."""
 
 _NOT_WRITTEN = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
-"""SQLite's codes of a commit of which the end was not written, so that it was not done: a disk that is full, a lock."""
+"""SQLite's codes of a commit that certainly did not happen: the disk was full, or the database locked."""
 
 _BROKEN = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT})
-"""SQLite's codes of errors that are none of the operation's."""
+"""SQLite's codes of errors that don't come from the operation itself."""
 
 
 def _state(error: BaseException) -> str:
-    """Return PostgreSQL's five characters; empty for another error."""
+    """Return PostgreSQL's SQLSTATE; empty for any other error."""
     return str(getattr(getattr(error, "orig", None) or error, "sqlstate", None) or "")
 
 
@@ -43,18 +43,19 @@ def _code(error: BaseException) -> int:
 
 def _explained(error: BaseException) -> StoreUnavailable | None:
     if isinstance(error, OperationalError | InterfaceError | PoolTimeout | OSError):
-        # OSError: nobody listens there, or its socket's file is gone.
+        # OSError: nothing listens at the address, or the Unix socket's file is gone.
         return _unavailable(error)
-    if isinstance(error, sqlite3.DatabaseError):  # what the writer asks of the driver itself
+    if isinstance(error, sqlite3.DatabaseError):  # from the writer's calls to the driver itself
         return _unavailable(error) if _code(error) in _BROKEN else None
     is_down = (
         isinstance(error, DBAPIError)
         and (
             error.connection_invalidated
-            # It let nobody connect, for whatever reason: no host of several takes writes, or it is closed for repairs.
+            # Connecting failed, for whatever reason: none of several hosts accepts writes, or it is closed for
+            # maintenance.
             or error.statement is None
             or _state(error)[:2] in _OUT_OF_ORDER
-            # Of what only reads, which nothing does anew by itself.
+            # In a read, which nothing retries.
             or _state(error) in _REFUSED | _BROKEN_OFF
             or _code(error) in _BROKEN
         )
@@ -63,7 +64,7 @@ def _explained(error: BaseException) -> StoreUnavailable | None:
 
 
 FAILURES_EXPLAINED = Translated(_explained)
-"""Raises `StoreUnavailable`, with advice, for what a database raises that does not answer."""
+"""Raises `StoreUnavailable`, with advice, for errors of a database that is not available."""
 
 
 def _collision(error: BaseException) -> LostUpdate | None:
@@ -72,8 +73,8 @@ def _collision(error: BaseException) -> LostUpdate | None:
     return None
 
 
-COLLISIONS_TOLD = Translated(_collision)
-"""Raises `LostUpdate` for a transaction that PostgreSQL broke off in favour of another: it can be done anew."""
+COLLISIONS_EXPLAINED = Translated(_collision)
+"""Raises `LostUpdate` for a transaction that PostgreSQL aborted in favour of another, so that it can be retried."""
 
 
 _FULL = "the database's disk is full: free space on it"
@@ -117,14 +118,14 @@ _ADVICE = {
     "XX001": _DAMAGED,
     "XX002": "an index of the database is damaged: rebuild it with REINDEX DATABASE, and check its disk",
 }
-"""What to do, by SQLite's primary code or PostgreSQL's state."""
+"""What is wrong and what to do, by SQLite's primary error code or PostgreSQL's SQLSTATE."""
 
 
 def in_brief(error: BaseException) -> str:
-    """Return what the database said, without the statement and what was to be written: that is nobody's to read.
+    """Return the database's message, without the statement and its values, which are confidential.
 
-    PostgreSQL's details and hints are lines of their own behind it: a log has one for each event. What depends on a
-    table is said there alone; others may show what is in a row.
+    Only its first line: PostgreSQL's details and hints follow on others, and a log has one line for each event. The
+    detail is added only for objects that depend on a table; others may show a row's values.
     """
     if isinstance(error, PoolTimeout):
         return "timed out waiting for a free connection"
@@ -138,29 +139,30 @@ def in_brief(error: BaseException) -> str:
 
 
 def advice_on(error: BaseException) -> str | None:
-    """Return what is known of an error of SQLAlchemy or of a driver, and what to do; None: that it came."""
+    """Return what an error of SQLAlchemy or of a driver means and what to do; None when that is not known."""
     return _ADVICE.get(_state(error) or _code(error))
 
 
-def told_of(error: BaseException) -> str:
-    """Return what to do about such an error, and what the database said."""
+def described(error: BaseException) -> str:
+    """Return the advice on such an error, and the database's message."""
     return f"{advice_on(error) or 'the database does not answer'} ({in_brief(error)})"
 
 
 _OF_TABLES = frozenset({"0A", "22", "23", "2B", "42", "P0"})
-"""Classes of PostgreSQL's states: not supported, bad data, constraints, dependent objects, no such object, raised."""
+"""Classes of SQLSTATEs: unsupported, invalid data, constraints, dependent objects, no such object, RAISE."""
 
 
 def is_of_tables(error: DBAPIError) -> bool:
-    """Return whether a statement failed by what the tables are and have, so that it will fail again."""
+    """Return whether a statement failed because of the tables' definition or content, so that it will fail again."""
     if state := _state(error):
         return state[:2] in _OF_TABLES and state != "42501"
     return _code(error) in {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH}
 
 
 def _unavailable(error: BaseException) -> StoreUnavailable:
-    # A connection that broke after it was asked to commit: what is sent again with the same id is done once.
+    # If the connection broke during COMMIT, the outcome is unknown; a request that is sent again with the same id is
+    # done once.
     is_refused = _state(error) in _REFUSED or _code(error) in _NOT_WRITTEN
     is_unknown = getattr(error, "statement", None) == "COMMIT" and not is_refused
-    done = "whether it was done is not known" if is_unknown else "nothing was changed"
-    return StoreUnavailable(f"{told_of(error)}; {done}, try again", retry_after=RETRY_AFTER)
+    done = "whether it was done is unknown" if is_unknown else "nothing was changed"
+    return StoreUnavailable(f"{described(error)}; {done}, try again", retry_after=RETRY_AFTER)

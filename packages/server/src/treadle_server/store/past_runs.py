@@ -1,6 +1,6 @@
-"""The runs that are over, wherever they stand: each has a row of its own, or is told by its task's.
+"""The runs that are over, wherever they are stored: in a row of `runs`, or in the row of the task they completed.
 
-This says in SQL what `domain/last_run.py` says of a task in memory.
+The SQL counterpart of `domain/last_run.py`, which does the same for a task in memory.
 """
 
 from collections.abc import Callable
@@ -31,14 +31,14 @@ _TOLD: dict[str, ColumnElement[Any]] = {
     "ended_at": _c.completed_at,
     "digest": _c.digest,
 }
-"""A run's columns, as a completed task's row tells them."""
+"""A run's columns, taken from a completed task's row."""
 
 
 def past_runs(*, of: Callable[[ColumnElement[int]], ColumnElement[bool]] | None = None) -> Subquery:
     """Return the runs that are over, with the columns of `runs`, in no order.
 
-    `of` makes a condition of a task's number. It stands beside each of the two tables: neither database moves every
-    condition there by itself, and without it both would be read whole.
+    `of` makes a condition from a task's number. It is applied to each of the two tables, because neither database
+    pushes every condition down by itself; without it both tables are read whole.
     """
     written = select(*(runs.c[name] for name in RUN_FIELDS))
     told = select(*(_TOLD[name].label(name) for name in RUN_FIELDS)).where(_c.digest.is_not(None))

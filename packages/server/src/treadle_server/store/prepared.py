@@ -1,7 +1,7 @@
-"""Statements that are built once: the drivers get them as text.
+"""Statements that are compiled once and passed to the drivers as text.
 
-Building a statement anew for each call costs ten times what SQLite needs to run it: a lone submit took 4.4 ms of
-processor time with twelve such statements, and takes 0.5 ms without.
+Building a statement for each call costs ten times what SQLite needs to run it: a lone submit took 4.4 ms of processor
+time with twelve such statements, and takes 0.5 ms without.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,45 +24,44 @@ Query = Select[Any] | ReturningUpdate[Any] | ReturningDelete[Any]
 
 
 class _Compiled(NamedTuple):
-    """A statement as a driver takes it."""
+    """A statement in the driver's form."""
 
     text: str
     names: Sequence[str]
-    """Its parameters, in their order."""
+    """Its parameters, in order."""
     constants: Mapping[str, Any]
-    """The values of those that are constants."""
-    processes: Mapping[str, Callable[[Any], Any]]
-    """What makes the driver's values of those whose types are our own: instants and lists."""
+    """The values of the constant parameters."""
+    converters: Mapping[str, Callable[[Any], Any]]
+    """Converters to the driver's values, for parameters of our own types: instants and lists."""
     lists: Sequence[str]
-    """Those that are lists."""
+    """The parameters that are lists."""
 
     def values(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return the driver's values."""
+        """Return the values to pass to the driver."""
         values = dict(self.constants)
         for name, value in given.items():
-            values[name] = self.processes[name](value) if name in self.processes else value
+            values[name] = self.converters[name](value) if name in self.converters else value
         return tuple(values[name] for name in self.names)
 
 
 class Prepared:
-    """A query, or a change that returns rows.
+    """A prepared query, or a change that returns rows.
 
-    Its rows come as the driver gives them: on SQLite instants are numbers, and booleans too; on PostgreSQL UUIDs are
-    objects.
+    Rows are the driver's own: on SQLite instants and booleans are numbers, on PostgreSQL UUIDs are objects.
     """
 
-    def __init__(self, statement: Query, postgres: Query | None = None, *, is_apart: bool = False) -> None:
-        """`postgres` is PostgreSQL's, if that is another one.
+    def __init__(self, statement: Query, postgres: Query | None = None, *, is_independent: bool = False) -> None:
+        """`postgres` is the statement for PostgreSQL, if it differs.
 
-        What `is_apart` reads nothing that PostgreSQL's transaction may have postponed.
+        `is_independent` says that it reads nothing that PostgreSQL's transaction may have postponed.
         """
         self.statement = statement
         self.postgres = statement if postgres is None else postgres
-        self._is_apart = is_apart
+        self._is_independent = is_independent
         self._compiled: dict[Dialect, _Compiled] = {}
 
     async def rows(self, tx: Tx, **parameters: Any) -> Rows:
-        """Run it and return every row; where a list is empty nothing is asked, for it would find nothing."""
+        """Run it and return every row; with an empty list it can match nothing, and is not sent."""
         compiled = self._compiled_for(tx.dialect)
         for name in compiled.lists:
             if not parameters[name]:
@@ -70,10 +69,10 @@ class Prepared:
         values = compiled.values(parameters)
         if tx.dialect == "sqlite":
             return tx.inline.fetch(compiled.text, values)
-        return await tx.direct.fetch(compiled.text, values, is_apart=self._is_apart)
+        return await tx.direct.fetch(compiled.text, values, is_independent=self._is_independent)
 
-    async def rows_beside(self, connection: Statements, **parameters: Any) -> Rows:
-        """Run it on the driver beside the writer, on a connection that is lent in place, and return every row."""
+    async def rows_on(self, connection: Statements, **parameters: Any) -> Rows:
+        """Run it outside the writer, on a connection from `SqlStore.read_in_place`, and return every row."""
         if isinstance(connection, InlineConnection):
             compiled = self._compiled_for("sqlite")
             return connection.fetch(compiled.text, compiled.values(parameters))
@@ -88,13 +87,13 @@ class Prepared:
         if found is None:
             spoken: Any = sqlite.dialect() if dialect == "sqlite" else asyncpg.dialect()  # type: ignore[no-untyped-call]
             compiled = (self.statement if dialect == "sqlite" else self.postgres).compile(dialect=spoken)
-            processes = {
+            converters = {
                 name: partial(parameter.type.process_bind_param, dialect=spoken)
                 for parameter, name in compiled.bind_names.items()
                 if isinstance(parameter.type, TypeDecorator)
             }
             constants = {name: value for name, value in compiled.params.items() if value is not None}
             lists = [name for one, name in compiled.bind_names.items() if isinstance(one.type, BoundList)]
-            found = _Compiled(str(compiled), tuple(compiled.positiontup or ()), constants, processes, lists)
+            found = _Compiled(str(compiled), tuple(compiled.positiontup or ()), constants, converters, lists)
             self._compiled[dialect] = found
         return found

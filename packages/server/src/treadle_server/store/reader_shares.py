@@ -1,4 +1,4 @@
-"""Shares of the connections that read: however much one user asks for, a connection is left for everybody else."""
+"""Share the read connections fairly: however much one user asks for, a connection is left for everybody else."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from treadle_server.errors import TooManyRequests
 
 WAIT = 30.0
-"""Seconds that a read waits for those of the same user at most: as long as the pool's own wait for a connection."""
+"""Seconds for which a read waits for other reads of the same user at most: as long as the pool's own timeout."""
 
 _asker: ContextVar[str | None] = ContextVar("asker", default=None)
 
 
 @contextmanager
 def asking(user: str) -> Iterator[None]:
-    """Count what is read during the block as read for the user; without, as for the server itself."""
+    """Count reads in the block as the user's; reads outside of such a block are the server's own."""
     token = _asker.set(user)
     try:
         yield
@@ -28,23 +28,24 @@ def asking(user: str) -> Iterator[None]:
 class _Share:
     places: asyncio.Semaphore
     reads: int = 0
-    """Reads that have a place or wait for one."""
+    """Reads that hold a place or wait for one."""
 
 
 @dataclass(slots=True)
 class ReaderShares:
-    """Lets each user have `most` connections at once; the reads behind them wait outside of the pool's queue.
+    """Limits each user to `most` connections at once; further reads wait outside the pool's queue.
 
-    Two hundred `GET /v1/tasks?text=…` at once took all four connections, and others' reads waited behind all of them.
+    Without it two hundred `GET /v1/tasks?text=…` at once took all four connections, and everybody's reads waited behind
+    them.
     """
 
     most: int
     _shares: dict[str, _Share] = field(default_factory=dict)
-    """Of the users that read at the moment."""
+    """The users who are reading at the moment."""
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Wait for a place among the reads of the user who asks. Raises `TooManyRequests` after `WAIT` seconds."""
+        """Wait for one of the current user's places. Raises `TooManyRequests` after `WAIT` seconds."""
         if (user := _asker.get()) is None:
             yield
             return
@@ -63,7 +64,7 @@ class ReaderShares:
 
     async def _acquire(self, share: _Share) -> None:
         if not share.places.locked():
-            # Without a timer: nearly every read comes here.
+            # The common case, without the cost of a timer.
             await share.places.acquire()
             return
         try:

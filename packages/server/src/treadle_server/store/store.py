@@ -1,4 +1,4 @@
-"""The store on SQLAlchemy Core: opens the database, and lends its connections."""
+"""The store on SQLAlchemy Core: it opens the database and lends its connections."""
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,8 +18,8 @@ from treadle_server.store.connections import (
     sqlite_readers,
     sqlite_writer,
 )
-from treadle_server.store.failures import COLLISIONS_TOLD, FAILURES_EXPLAINED
-from treadle_server.store.migrations import OWN_DATABASE, said_of_schemas, upgrade
+from treadle_server.store.failures import COLLISIONS_EXPLAINED, FAILURES_EXPLAINED
+from treadle_server.store.migrations import OWN_DATABASE, upgrade, warning_on_schemas
 from treadle_server.store.postgres.clock import DatabaseClock
 from treadle_server.store.postgres.writer import TRIES, PostgresWriter
 from treadle_server.store.reader_shares import ReaderShares
@@ -30,16 +30,17 @@ log = logging.getLogger(__name__)
 
 
 class SqlStore:
-    """Tasks in SQLite or PostgreSQL: one transaction at a time for the writer, reads beside it."""
+    """Tasks in SQLite or PostgreSQL: one writing transaction at a time, and reads alongside it."""
 
     def __init__(self, url: str, *, is_pooled: bool = False, machine: Clock | None = None) -> None:
-        """With `is_pooled` the URL leads to a pool that gives a connection for the length of a transaction.
+        """`is_pooled` says that the URL leads to a transaction pooler such as pgbouncer.
 
-        `machine` is this machine's clock; of it PostgreSQL's store takes what never jumps alone. Raises
-        `ValidationFailed` for a URL of no database that is known, and for a file or directory that can't be used.
+        `machine` is this machine's clock; PostgreSQL's store uses only its monotonic part. Raises `ValidationFailed`
+        for the URL of an unknown database, and for a file or directory that can't be used.
         """
         self.clock: Clock = machine or SystemClock()
-        """The store's clock: one for all servers on one database. In a transaction it shows what the database shows."""
+        """The store's clock, the same for all servers on one database. In a transaction it agrees with the database's
+        clock."""
         self.url = parse_url(url)
         self.dialect = cast("Dialect", self.url.get_backend_name())
         self.is_shared = self.dialect == "postgresql"
@@ -58,20 +59,20 @@ class SqlStore:
 
     @property
     def outdated(self) -> str | None:
-        """Return why this server may not write any more: a newer one has migrated the database."""
+        """Return why this server may no longer write (a newer one has migrated the database); None when it may."""
         return None if isinstance(self._writer, InlineWriter) else self._writer.outdated
 
     async def open(self) -> None:
         """Connect and bring the schema up to date.
 
-        Raises `StoreUnavailable`, `DatabaseIsNewer`, and `LostUpdate` when older servers were in the way every time.
+        Raises `StoreUnavailable`, `DatabaseIsNewer`, and `LostUpdate` when older servers interfered with every attempt.
         """
         for left in reversed(range(TRIES)):
             try:
                 await self._upgrade()
                 break
             except LostUpdate:
-                # A table was changed while an older server's requests still read it.
+                # The migration changed a table that an older server was still reading.
                 if not left:
                     raise
         async with self.read() as connection:
@@ -79,10 +80,10 @@ class SqlStore:
 
     async def _upgrade(self) -> None:
         begun = self._writer.begin() if isinstance(self._writer, InlineWriter) else self._writer.begin(is_first=True)
-        with FAILURES_EXPLAINED, COLLISIONS_TOLD:
+        with FAILURES_EXPLAINED, COLLISIONS_EXPLAINED:
             async with begun as connection:
                 await connection.run_sync(upgrade)
-                if (said := await connection.run_sync(said_of_schemas)) is not None:
+                if (said := await connection.run_sync(warning_on_schemas)) is not None:
                     log.warning("%s: %s", said, OWN_DATABASE)
 
     async def close(self) -> None:
@@ -99,9 +100,9 @@ class SqlStore:
     async def write(self, *, after: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[Tx]:
         """Open a transaction that commits durably at the end of the block, or rolls back when it raises.
 
-        What `after` gives is awaited before anything is asked of the database, which on PostgreSQL is done late: by the
-        first statement. Raises `StoreUnavailable` when the database does not answer, and `LostUpdate` when it gave way
-        to another server's transaction.
+        `after` is called and awaited before anything is sent to the database, which on PostgreSQL is only with the
+        first statement. Raises `StoreUnavailable` when the database does not answer, and `LostUpdate` when the
+        transaction gave way to another server's.
         """
         if isinstance(self._writer, InlineWriter):
             if after is not None:
@@ -110,30 +111,30 @@ class SqlStore:
                 async with self._writer.begin() as inline:
                     yield Tx(inline, self.dialect, inline.data_version())
         else:
-            with FAILURES_EXPLAINED, COLLISIONS_TOLD:
+            with FAILURES_EXPLAINED, COLLISIONS_EXPLAINED:
                 async with self._writer.begin(after=after) as direct:
                     yield Tx(direct, self.dialect, direct.version)
 
     async def seek_exclusive(self) -> None:
-        """PostgreSQL: become the only one that writes, so that the writer may remember what it wrote.
+        """On PostgreSQL, try to become the only server that writes, so that the writer may remember what it wrote.
 
-        It is so until another server writes, and need not come true. Raises `StoreUnavailable`.
+        This may fail silently, and ends when another server writes. Raises `StoreUnavailable`.
         """
         if not isinstance(self._writer, InlineWriter):
             with FAILURES_EXPLAINED:
                 await self._writer.seek_exclusive()
 
     async def read_clock(self) -> None:
-        """Have `clock` show what the store's clock shows now; SQLite's is the machine's. Raises `StoreUnavailable`."""
+        """Synchronise `clock` with the database's; SQLite uses the machine's clock. Raises `StoreUnavailable`."""
         if not isinstance(self._writer, InlineWriter):
             with FAILURES_EXPLAINED:
                 await self._writer.read_clock()
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
-        """Lend a connection that only reads, and sees what is committed.
+        """Lend a read connection, which sees what is committed.
 
-        Raises `StoreUnavailable` when the database does not answer, and `TooManyRequests` when the user who asks
+        Raises `StoreUnavailable` when the database does not answer, and `TooManyRequests` when the current user
         (`reader_shares.asking`) has too many reads waiting.
         """
         with FAILURES_EXPLAINED:
@@ -142,10 +143,10 @@ class SqlStore:
 
     @asynccontextmanager
     async def read_in_place(self) -> AsyncIterator[Statements]:
-        """Lend a connection as `read` does, for few rows that are wanted at once: SQLite's reads on the event loop.
+        """Lend a connection for a few rows that are needed at once; SQLite reads them on the event loop.
 
-        Each way to a thread and back waits for whatever the loop is at: what was read so for the first claims of many
-        tasks that woke at once came 0.15 s later, behind four batches. Nothing else may be waited for while it is lent.
+        A round trip to a thread waits for whatever the loop is busy with: for many tasks that woke at once, reads for
+        the first claims came 0.15 s later, behind four batches. While the connection is lent, await nothing else.
         Raises `StoreUnavailable` when the database does not answer.
         """
         if self._in_place is None:
@@ -156,7 +157,7 @@ class SqlStore:
             yield InlineConnection(inline)
 
     def connections_checked_out(self) -> int:
-        """Return how many connections are lent at this moment; 0 when nothing runs."""
+        """Return how many connections are lent now; 0 when nothing is running."""
         return _checked_out(self._reader) + self._writer.is_lent
 
 

@@ -1,7 +1,7 @@
-"""Rows of tasks: where a task is stands in `tasks`, what it is to do in `task_specs`.
+"""Rows of tasks: `tasks` has a task's state, `task_specs` what it is to do.
 
-What the hot path reads is made into tasks of the rows that the drivers give, without a layer between: a row of 60
-columns costs SQLAlchemy 40 microseconds on its way to a `Task`; here it costs 7.
+The hot path makes tasks from the drivers' rows directly: through SQLAlchemy a row of 60 columns takes 40 microseconds
+to become a `Task`; here it takes 7.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,30 +21,29 @@ from treadle_server.store.types import Id, Instant, instant
 COLUMNS: Mapping[str, Column[Any]] = {
     name: tasks.c[name] if name in tasks.c else task_specs.c[name] for name in TASK_FIELDS
 }
-"""Each field of a `Task`, in their order, as the column that has it."""
+"""The column of each field of a `Task`, in the fields' order."""
 
 SPEC = tuple(column.name for column in task_specs.c)
-"""The columns of what a task is to do."""
+"""The columns of `task_specs`."""
 
 STATE = tuple(name for name in TASK_FIELDS if name in tasks.c)
-"""The columns of where it is."""
+"""The columns of a task's state."""
 
 
 WITH_SPECS = join(tasks, task_specs, is_same(task_specs.c.seq, tasks.c.seq))
-"""The tasks, each with what it is to do: that is looked up, whatever PostgreSQL knows of the tables."""
+"""Tasks joined with their specs, which are looked up by number, whatever statistics PostgreSQL has."""
 
 
 def select_tasks(*more: ColumnElement[Any]) -> Select[Any]:
-    """Return the statement that reads tasks whole, and behind that what `more` there is to read of them."""
+    """Return the statement that reads whole tasks, with `more` columns at the end."""
     return select(*COLUMNS.values(), *more).select_from(WITH_SPECS)
 
 
 def locked(statement: Select[Any], *, skip: bool = False) -> Select[Any]:
-    """Return the same with both rows of each task locked until the commit; SQLite's writer has locked all.
+    """Return the statement with both rows of each task locked until the commit; SQLite's writer has locked everything.
 
-    Of a row that it waited for PostgreSQL reads what stands there then, of one that is only joined to it what stood
-    there before: an edit of what the task is to do would be missed. With `skip` those that another one has locked are
-    left to it.
+    PostgreSQL rereads a locked row that it had to wait for, but not one that is merely joined to it: without the second
+    lock an edit of `task_specs` would be missed. With `skip`, rows that are locked by others are left out.
     """
     return statement.with_for_update(of=(tasks, task_specs), skip_locked=skip)
 
@@ -60,14 +59,14 @@ PENDING: dict[str, Any] = {
     "settled": False, "claimed_at": None, "started_at": None, "completed_at": None, "taken_until": None,
     "next_retry_at": None, "result": None, "progress": None, "digest": None,
 }  # fmt: skip
-"""What stands in the columns of a claimable task, or is put there by its claim."""
+"""Values that every claimable task has in these columns, or that its claim sets."""
 
 
 class TaskRows:
-    """Makes tasks of rows as the drivers give them."""
+    """Makes tasks from the drivers' rows."""
 
     def __init__(self, known: Mapping[str, Any]) -> None:
-        """`known` is what stands in the columns that are not read."""
+        """`known` has the values of the columns that are not read."""
         self.names = tuple(name for name in TASK_FIELDS if name not in known)
         """The columns that are read."""
         self._known = tuple(known.values())
@@ -80,7 +79,7 @@ class TaskRows:
         self._words = [(i, _WORDS[name]) for i, name in columns if name in _WORDS]
 
     def of_sqlite(self, rows: Iterable[Sequence[Any]]) -> list[Task]:
-        """Return SQLite's tasks. Those that were put in together share their instants: each is made once."""
+        """Return the tasks of SQLite's rows. Tasks inserted together share instants, so each is converted once."""
         made: dict[int | None, datetime | None] = {None: None}
         found: list[Task] = []
         for row in rows:
@@ -98,7 +97,7 @@ class TaskRows:
         return found
 
     def of_postgres(self, rows: Iterable[Sequence[Any]]) -> list[Task]:
-        """Return PostgreSQL's tasks."""
+        """Return the tasks of PostgreSQL's rows."""
         found: list[Task] = []
         for row in rows:
             values = [*row, *self._known]
@@ -111,12 +110,12 @@ class TaskRows:
         return found
 
     def of(self, dialect: Dialect, rows: Iterable[Sequence[Any]]) -> list[Task]:
-        """Return either's."""
+        """Return the tasks of the rows of either database."""
         return self.of_sqlite(rows) if dialect == "sqlite" else self.of_postgres(rows)
 
 
 WHOLE = TaskRows({})
-"""Tasks that are read whole."""
+"""For whole tasks."""
 
 HEADS = TaskRows(PENDING)
-"""Claimable tasks, without what is known of each of them."""
+"""For claimable tasks, without the columns whose values are known."""

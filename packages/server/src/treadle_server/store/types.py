@@ -12,12 +12,12 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def micros(instant: datetime) -> int:
-    """Return the instant as SQLite keeps it: microseconds since 1970."""
+    """Return the instant as SQLite stores it: microseconds since 1970."""
     return (instant - _EPOCH) // _MICROSECOND
 
 
 def instant(value: int) -> datetime:
-    """Return what SQLite kept as an instant."""
+    """Return the instant that SQLite stored."""
     return _EPOCH + timedelta(microseconds=value)
 
 
@@ -34,13 +34,13 @@ class Instant(TypeDecorator[datetime]):
         return dialect.type_descriptor(BigInteger())
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """Turn an instant into what the driver takes: on SQLite whole microseconds since 1970."""
+        """Convert an instant to the driver's value: on SQLite whole microseconds since 1970."""
         if value is None or dialect.name == "postgresql":
             return value
         return micros(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """Turn what the driver gives into an aware instant in UTC; None stays None."""
+        """Convert the driver's value to an aware instant in UTC; None stays None."""
         if value is None or dialect.name == "postgresql":
             return value  # type: ignore[no-any-return]
         return instant(value)
@@ -50,10 +50,10 @@ Id = String(36).with_variant(postgresql.UUID(as_uuid=False), "postgresql")
 """A UUID: native on PostgreSQL, its text form on SQLite."""
 
 Json = Text().with_variant(postgresql.JSONB(none_as_null=True), "postgresql")
-"""JSON as text in Python, unparsed (see `engine.py`); JSONB on PostgreSQL.
+"""JSON as unparsed text in Python (see `connections.py`); JSONB on PostgreSQL.
 
-On SQLite a column declared JSON has numeric affinity: it would turn a number of 31 digits into 1e30.
+On SQLite a column declared as JSON has numeric affinity, and would turn a number of 31 digits into 1e30.
 """
 
 BigKey = BigInteger().with_variant(Integer, "sqlite")
-"""A 64-bit key; on SQLite it must be spelt INTEGER to be the rowid."""
+"""A 64-bit key; on SQLite it must be declared INTEGER to be the rowid."""

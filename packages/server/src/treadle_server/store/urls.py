@@ -1,4 +1,4 @@
-"""The URL by which a database is named: read, and shown without its password."""
+"""Parse the database's URL, and show it without its password."""
 
 import re
 import stat
@@ -18,9 +18,9 @@ def parse_url(text: str) -> URL:
     """Return the database's URL with the async driver filled in.
 
     Accepts `sqlite:///path`, `postgresql://…`, and both with `+aiosqlite` or `+asyncpg`. PostgreSQL may have several
-    hosts, as libpq's URLs: `postgresql://me@first:5432,second:5432/tasks?target_session_attrs=read-write`.
-    Raises `SettingUnusable` for any other database, for what is no URL, for SQLite that is no file, or where something
-    else stands, or with parameters, and for PostgreSQL when its driver is missing.
+    hosts, as libpq's URLs: `postgresql://me@first:5432,second:5432/tasks?target_session_attrs=read-write`. Raises
+    `SettingUnusable` for any other database, for an invalid URL, for SQLite in memory, with parameters or at a path
+    that is not a regular file, and for PostgreSQL when its driver is missing.
     """
     try:
         check_name(unquote(text))
@@ -32,16 +32,17 @@ def parse_url(text: str) -> URL:
     if backend not in drivers:
         raise SettingUnusable(f"unsupported database {url.drivername!r}: use sqlite or postgresql")
     if backend == "sqlite" and not _is_file(url):
-        # Each connection would have a database of its own in memory.
+        # In memory each connection would have its own database.
         raise SettingUnusable(
             f"{_masked(text)!r} names no file, and an SQLite database has to be one: write sqlite:///path, or"
             " sqlite:////path for an absolute path"
         )
     if backend == "sqlite" and "?" in text:
-        # SQLAlchemy leaves out what is no parameter: of a path the rest, and another file was the database.
+        # SQLAlchemy would drop the rest of such a path, and open another file.
         raise SettingUnusable(f"{_masked(text)!r}: SQLite URLs take no parameters; a ? in the path is written %3F")
     if backend == "sqlite" and (kind := _other_than_a_file(url.database or "")):
-        # Its permissions would be taken from everybody else, as the database's are: who named /tmp closed that.
+        # Other users' permissions are removed from the database, as they would be from a directory: naming /tmp closed
+        # that to everybody.
         raise SettingUnusable(
             f"{url.database} is {kind}, and an SQLite database has to be a file: name a file, which need not exist yet;"
             " nothing was changed"
@@ -57,7 +58,7 @@ def parse_url(text: str) -> URL:
 
 
 def _check_hosts(url: URL, text: str) -> None:
-    """Raise `SettingUnusable` for hosts and ports that can be none; the driver's engine raised what it calls them."""
+    """Raise `SettingUnusable` for invalid hosts and ports; otherwise the engine would raise the driver's own errors."""
     try:
         url.get_dialect()().create_connect_args(url)
     except ArgumentError:
@@ -74,26 +75,26 @@ def _unreadable(text: str) -> SettingUnusable:
 
 
 def _masked(text: str) -> str:
-    """Return a URL without what may be its password: one that can't be read has it wherever it was written."""
+    """Return a URL without anything that may be a password: in one that can't be parsed it may be anywhere."""
     without = re.sub(r"^((?:[\w+.-]*:?/+)?+[^:/@]*):.*@", r"\1:***@", text, flags=re.DOTALL)
     return re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1***", without)
 
 
 def shown(url: URL) -> str:
-    """Return a database's URL without a password, whether that stands before its host or among its parameters."""
+    """Return a database's URL without passwords, whether they come before the host or among the parameters."""
     named = url.set(drivername=url.get_backend_name()).difference_update_query(_SECRET)
     if named.drivername == "sqlite" and named.database and not named.query:
-        # SQLAlchemy spells out each letter that is not ASCII's.
+        # SQLAlchemy percent-encodes every non-ASCII letter.
         return sqlite_url(named.database)
     return named.render_as_string()
 
 
 _SECRET = ("password", "sslpassword")
-"""Parameters that libpq's URLs may have."""
+"""Parameters of libpq's URLs that are secret."""
 
 
 def _other_than_a_file(path: str) -> str | None:
-    """Return what stands at the path, if that is no file; of what can't be looked at it is said later why not."""
+    """Return what is at the path if it is not a regular file; a path that can't be examined is reported later."""
     try:
         mode = Path(path).stat().st_mode
     except OSError:
@@ -104,7 +105,7 @@ def _other_than_a_file(path: str) -> str | None:
 
 
 def _is_file(url: URL) -> bool:
-    """Return whether SQLite is to open a path: not one in memory, not a URI, and not `sqlite://path`, a host's name."""
+    """Return whether the URL names a path: not memory, not a URI, and not `sqlite://path`, where path is a host."""
     path = url.database or ""
     return not url.host and path not in {"", ":memory:"} and not path.startswith("file:")
 
@@ -112,11 +113,11 @@ def _is_file(url: URL) -> bool:
 _SEVERAL = re.compile(
     r"^(?P<before>[^:/]+://(?:[^@/]*@)?)(?P<hosts>[^/?@]*,[^/?@]*)(?P<path>/[^?]*)?(?:\?(?P<query>.*))?$"
 )
-"""A URL with several hosts, each with a port or without."""
+"""A URL with several hosts, each with or without a port."""
 
 
 def _as_parameters(match: re.Match[str]) -> str:
-    """Return the URL with its hosts as two parameters, which SQLAlchemy and asyncpg both read."""
+    """Return the URL with its hosts and ports as two parameters, which both SQLAlchemy and asyncpg understand."""
     pairs = [host.rpartition(":") if ":" in host else (host, ":", "5432") for host in match["hosts"].split(",")]
     hosts, ports = ",".join(pair[0] for pair in pairs), ",".join(pair[2] for pair in pairs)
     query = f"host={hosts}&port={ports}" + (f"&{match['query']}" if match["query"] else "")
@@ -124,11 +125,11 @@ def _as_parameters(match: re.Match[str]) -> str:
 
 
 def dsn_of(url: URL) -> str:
-    """Return the URL as the driver reads it, with all that PostgreSQL's own programs know: sslmode, sslrootcert, ….
+    """Return the URL for the driver, with every parameter that PostgreSQL's own programs know: sslmode, sslrootcert, ….
 
-    SQLAlchemy hands what stands behind the `?` over as arguments of a function, of which sslmode is none.
+    SQLAlchemy would pass the parameters on as keyword arguments, of which sslmode is none.
     """
     query = dict(url.query)
-    if (mode := query.pop("ssl", None)) is not None:  # as SQLAlchemy has it
+    if (mode := query.pop("ssl", None)) is not None:  # SQLAlchemy's name for it
         query.setdefault("sslmode", mode)
     return url.set(drivername="postgresql", query=query).render_as_string(hide_password=False)

@@ -1,4 +1,4 @@
-"""Which addresses a webhook may reach: public ones, and those of networks that the settings name."""
+"""Check which addresses a webhook may reach: public ones, and those in networks that the settings allow."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -11,21 +11,22 @@ Network = IPv4Network | IPv6Network
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 _UNICAST = IPv6Network("2000::/3")
-"""The only part of IPv6 from which public addresses are given out."""
+"""The only part of IPv6 from which public addresses are allocated."""
 
 _PROTOCOLS = IPv4Network("192.0.0.0/24")
-"""Not public, though Python before 3.11.10 and 3.12.4 says so of most of it; a cloud has its metadata there."""
+"""Not public, though Python before 3.11.10 and 3.12.4 says that most of it is; one cloud has its metadata service
+there."""
 
 _COMPATIBLE = IPv6Network("::/96")
 _TRANSLATED = IPv6Network("::ffff:0:0:0/96")
 _ISATAP = 0x00005EFE
-"""What stands before the IPv4 address in the lower half of such an address, but for one bit."""
+"""The bits before the IPv4 address in the lower half of an ISATAP address, except for one bit."""
 
 
 class AddressRefused(Exception):
     """A host has no address that may be reached.
 
-    The message says so to the webhook's owner, who is told no address; `found` is for the server's log.
+    The message is for the webhook's owner, and contains no address; `found` is for the server's log.
     """
 
     def __init__(self, message: str, found: Sequence[str] = ()) -> None:
@@ -34,12 +35,12 @@ class AddressRefused(Exception):
 
 
 def networks(texts: Sequence[str]) -> tuple[Network, ...]:
-    """Return the networks. Raises `ValueError` for what is none."""
+    """Parse networks. Raises `ValueError` for an invalid one."""
     return tuple(ip_network(text) for text in texts)
 
 
 def _meant(address: Address) -> list[Address]:
-    """Return the addresses that are reached by this one: IPv6 has seven ways to write that of an IPv4 host."""
+    """Return the addresses that this one may lead to: IPv6 has seven ways to write an IPv4 host's address."""
     if isinstance(address, IPv4Address):
         return [address]
     if address.ipv4_mapped is not None:
@@ -63,7 +64,7 @@ def _is_public(address: Address) -> bool:
 
 
 def may_reach(address: Address, allowed: Sequence[Network]) -> bool:
-    """Return whether a webhook may go to the address: loopback, link-local, private and the like need to be allowed."""
+    """Return whether a webhook may reach the address: one that is not public has to be in an allowed network."""
     return all(
         any(one.version == network.version and one in network for network in allowed) or _is_public(one)
         for one in _meant(address)
@@ -78,7 +79,7 @@ async def resolve(names: Names, host: str, allowed: Sequence[Network]) -> list[s
     try:
         addresses = await names.addresses(host)
     except (OSError, UnicodeError) as error:
-        raise AddressRefused(f"{host} has no address ({error})") from None
+        raise AddressRefused(f"{host} can't be resolved ({error})") from None
     good = [text for text in addresses if may_reach(ip_address(text), allowed)]
     if not good:
         raise AddressRefused(

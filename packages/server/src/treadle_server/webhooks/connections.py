@@ -13,10 +13,10 @@ import httpcore
 import httpx
 
 PIECE = 4096
-"""Bytes that are read at once: 160 of the shortest interim answers, which take 6 ms."""
+"""Bytes that are read at once: 160 of the shortest interim answers, which take 6 ms to parse."""
 
 MOST = 65_536
-"""Bytes that are read of all that a receiver sends: the heads of its answers, and what its body begins with."""
+"""Most bytes that are read from a receiver: the heads of its answers, and the beginning of the body."""
 
 
 class _Stream(httpcore.AsyncNetworkStream):
@@ -55,7 +55,7 @@ class _Stream(httpcore.AsyncNetworkStream):
 
 
 class _Network(httpcore.AsyncNetworkBackend):
-    """What connects."""
+    """Opens connections."""
 
     def __init__(self) -> None:
         self._real = httpcore.AnyIOBackend()
@@ -72,11 +72,11 @@ class _Network(httpcore.AsyncNetworkBackend):
 
 
 class Connections(httpx.AsyncHTTPTransport):
-    """What an httpx client connects by; no connection is used twice."""
+    """The transport of an httpx client; no connection is used twice."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         super().__init__(verify=context, trust_env=False)
-        # httpx makes this by itself, and lets nobody say over which network.
+        # Replaces the pool that httpx made, because httpx has no option for the network backend.
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=context, max_connections=None, max_keepalive_connections=0, network_backend=_Network()
         )

@@ -1,4 +1,4 @@
-"""Looks up the names of receivers, in threads of its own.
+"""Looks up the names of receivers, in its own threads.
 
 A name whose servers are silent keeps a thread busy for half a minute, even after the caller has given up. The loop's
 own four threads are needed by others, connections to PostgreSQL among them, and the loop waits for them on shutdown.
@@ -10,27 +10,27 @@ import threading
 from contextlib import suppress
 
 MOST = 64
-"""Names that are looked up at once."""
+"""Most names that are looked up at once."""
 
 Found = list[str] | OSError | UnicodeError
 
 
 class Names:
-    """Looks names up, each by one thread, however many deliveries wait for it."""
+    """Looks names up, each in one thread, however many deliveries wait for it."""
 
     def __init__(self) -> None:
         self._under_way: dict[str, asyncio.Future[list[str]]] = {}
         self._room = asyncio.Semaphore(MOST)
 
     async def addresses(self, host: str) -> list[str]:
-        """Return the addresses of a host, the best first. Raises `OSError` or `UnicodeError` where it has none."""
+        """Return the addresses of a host, best first. Raises `OSError` or `UnicodeError` if it has none."""
         if host not in self._under_way:
             await self._room.acquire()
             if host in self._under_way:
                 self._room.release()
             else:
                 self._begin(host)
-        # Who gives up leaves the look-up to the others, and to whoever asks next.
+        # A caller that gives up leaves the lookup running for the others, and for later ones.
         return await asyncio.shield(self._under_way[host])
 
     def _begin(self, host: str) -> None:
@@ -44,7 +44,7 @@ class Names:
                 awaited.set_result(found)
             else:
                 awaited.set_exception(found)
-                awaited.exception()  # Read once: where all have given up, nobody is to be warned of it.
+                awaited.exception()  # retrieved, so that asyncio does not warn when all callers have given up
 
         def work() -> None:
             found = _looked_up(host)

@@ -19,10 +19,10 @@ from treadle_server.webhooks.names import Names
 log = logging.getLogger(__name__)
 
 MOST_READ = 16_384
-"""Bytes of an answer that are read; the rest is left where it is."""
+"""Most bytes of an answer that are read; the rest is ignored."""
 
 MOST_TOLD = 200
-"""Characters of a refusal's body that are told."""
+"""Most characters of an error answer's body that are reported."""
 
 
 class Post:
@@ -36,14 +36,14 @@ class Post:
 
     async def _open(self) -> httpx.AsyncClient:
         if self._client is None:
-            # Loading certificates takes some hundredths of a second, in which the loop is to do other things.
+            # Loading certificates would block the loop for some hundredths of a second.
             context = await asyncio.to_thread(httpx.create_ssl_context)
             self._client = self._client or self._made(context)
         return self._client
 
     def _made(self, context: ssl.SSLContext) -> httpx.AsyncClient:
-        # A connection is never used twice: it goes to an address, which several names may share. No proxy: it would
-        # look names up by itself.
+        # A connection is never used twice: it goes to an address, which several names may share. No proxy, which would
+        # look up names itself.
         return httpx.AsyncClient(
             transport=Connections(context),
             trust_env=False,
@@ -83,13 +83,13 @@ class Post:
                 with suppress(httpx.ConnectError, httpx.ConnectTimeout):
                     return await _send_to(client, address, url, body, headers, patience, limit)
             return await _send_to(client, addresses[-1], url, body, headers, patience, limit)
-        except Exception as error:  # noqa: BLE001 - what is thrown past httpx by what it is built of is no defect either
+        except Exception as error:  # noqa: BLE001 - also errors of httpx's dependencies that it does not convert
             log.info("webhook not sent to %s at %s: %r", url.host, ", ".join(addresses)[:400], error)
             return Answer(None, _without(addresses, url.host, reason_of(error)))
 
 
 def _without(addresses: Sequence[str], host: str, text: str) -> str:
-    """Return the text with the host's name for its addresses: who set the webhook need not know the network."""
+    """Return the text with the addresses replaced by the host's name: a webhook's owner need not know the network."""
     for address in sorted(addresses, key=len, reverse=True):
         text = text.replace(address, host)
     return text
@@ -104,7 +104,7 @@ async def _send_to(
     patience: httpx.Timeout,
     limit: asyncio.Timeout,
 ) -> Answer:
-    """Send to this very address what is meant for the URL's host: its name stands in Host and in TLS."""
+    """Send a request for the URL's host to this address, with the host's name in Host and in TLS."""
     request = client.build_request(
         "POST",
         url.copy_with(host=address),
@@ -123,7 +123,7 @@ async def _send_to(
 
 
 async def _beginning(response: httpx.Response, deadline: float | None) -> bytes:
-    """Read what the answer's body begins with, as far as it comes in time: its status has said what became of it."""
+    """Read the beginning of the answer's body, as far as it comes in time; the outcome is known from the status."""
     read = b""
     with suppress(TimeoutError, httpx.TransportError):
         async with asyncio.timeout_at(deadline):

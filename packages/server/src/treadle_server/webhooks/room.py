@@ -11,44 +11,44 @@ from dataclasses import dataclass
 from treadle_server.store.transaction.webhooks import Claimed
 
 AT_ONCE = 32
-"""Tries at once of all webhooks whose receivers answer soon, and as many of all others."""
+"""Most concurrent attempts for all webhooks whose receivers answer soon, and as many for all others."""
 
 AT_ONCE_EACH = 8
-"""Tries at once for one webhook."""
+"""Most concurrent attempts for one webhook."""
 
 MOST = 128
-"""Tries at once in all: that a receiver answers no more is known only when it has not answered soon."""
+"""Most concurrent attempts in all. That a receiver has become slow is known only once it has not answered soon."""
 
 SOON = 1.0
-"""Seconds."""
+"""Seconds within which a receiver's answer counts as soon."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """A try that is under way."""
+    """An attempt in progress."""
 
     claimed: Claimed
     since: float
-    """By the monotonic clock."""
+    """When it began, by the monotonic clock."""
 
 
 class Room:
-    """What is left beside tries that are under way."""
+    """The room that is left by attempts in progress."""
 
     def __init__(self, flying: Collection[Flight], slow: Collection[str], now: float) -> None:
-        """Count the tries; `slow` are webhooks whose last try was not answered soon, and `now` is monotonic."""
+        """Count the attempts; `slow` are webhooks whose last attempt was not answered soon, and `now` is monotonic."""
         late = {flight.claimed.webhook_id for flight in flying if now - flight.since >= SOON}
         self._slow = {*slow, *late}
         self._of_each = Counter(flight.claimed.webhook_id for flight in flying)
         self._of_kind = Counter(flight.claimed.webhook_id in self._slow for flight in flying)
 
     def of(self, webhook_id: str) -> int:
-        """Return how many tries of a webhook may begin."""
+        """Return how many attempts for a webhook may begin."""
         of_kind = self._of_kind[webhook_id in self._slow]
         left = min(AT_ONCE_EACH - self._of_each[webhook_id], AT_ONCE - of_kind, MOST - self._of_kind.total())
         return max(0, left)
 
     def take(self, webhook_id: str, tries: int) -> None:
-        """Count tries that begin."""
+        """Count attempts that begin."""
         self._of_each[webhook_id] += tries
         self._of_kind[webhook_id in self._slow] += tries

@@ -26,17 +26,17 @@ from treadle_server.webhooks.room import SOON, Flight, Room
 log = logging.getLogger(__name__)
 
 EVERY = 2.0
-"""Seconds after which it is looked again for webhooks and deliveries that another server put in."""
+"""Seconds between checks for webhooks and deliveries that another server added."""
 
 MARGIN = 5.0
-"""Seconds, and the length of a try once more, by which a claim outlasts the longest try: time to note its outcome."""
+"""A claim outlasts the longest attempt by the length of another one and these seconds: time to record the outcome."""
 
 
 class Sends(Protocol):
-    """What makes the requests: `Post`."""
+    """The interface of `Post`, which sends the requests."""
 
     async def send(self, url: str, body: bytes, headers: dict[str, str]) -> Answer:
-        """POST the body to the URL with these headers, and return what came of it, whatever that was."""
+        """POST the body to the URL with these headers, and return the outcome; never raises for a failed request."""
         ...
 
     async def close(self) -> None:
@@ -45,11 +45,11 @@ class Sends(Protocol):
 
 
 class Sender(EngineService):
-    """The service; `running` holds its tries."""
+    """The service that sends; its attempts run in `running`."""
 
     name = "webhooks"
     everywhere = True
-    """Of several servers each sends: the claims in the outbox keep them apart."""
+    """Each of several servers sends; their claims in the outbox keep them from sending the same deliveries."""
 
     def __init__(self, engine: Engine, open_post: Callable[[], Sends], *, attempts: int, timeout: float) -> None:
         super().__init__(engine)
@@ -59,7 +59,7 @@ class Sender(EngineService):
         self._lease = timedelta(seconds=2 * timeout + MARGIN)
         self._flying: dict[str, Flight] = {}
         self._slow: set[str] = set()
-        """Webhooks whose last try was not answered soon."""
+        """Webhooks whose last attempt was not answered soon."""
         self._ended: dict[str, tuple[Claimed, Answer]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._tries: set[asyncio.Task[None]] = set()
@@ -67,7 +67,7 @@ class Sender(EngineService):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Let tries go on during the block; what is under way at its end is left to others at once."""
+        """Run attempts during the block; at its end those in progress are released to other servers at once."""
         async with asyncio.TaskGroup() as self._group:
             try:
                 yield
@@ -79,7 +79,7 @@ class Sender(EngineService):
         await self._leave()
 
     async def turn(self) -> float:
-        """Note what has ended, claim what is due, and return how long nothing else will be."""
+        """Record ended attempts, claim due deliveries, and return for how long nothing else is due."""
         await self._engine.hooks.refresh(self._engine.store)
         due, pause = await self._look()
         if not (due or self._ended):
@@ -92,12 +92,12 @@ class Sender(EngineService):
             del self._ended[delivery_id]
         for one in claimed:
             self._launch(one)
-        # What was claimed may have left something behind that is due as well.
+        # There may be more due deliveries than were claimed.
         return 0.0 if claimed else pause
 
     async def _look(self) -> tuple[list[str], float]:
-        """Return the webhooks with deliveries that are due and can be tried, and when to look again."""
-        # What is under way leaves room when it ends, of which it tells, and also when it has taken long.
+        """Return the webhooks with due deliveries that there is room for, and the seconds until the next check."""
+        # An attempt in progress makes room when it ends, which wakes this service, and also when it has become slow.
         most = SOON if self._flying else EVERY
         if not self._engine.hooks:
             return [], most
@@ -111,7 +111,7 @@ class Sender(EngineService):
         return due, min(most, until.total_seconds())
 
     async def _claim(self, tx: Tx, due: list[str]) -> list[Claimed]:
-        """Take what is due, a few for each webhook, as many as there is room for."""
+        """Claim due deliveries, as many for each webhook as there is room for."""
         now, room = self._engine.clock.now(), self._room()
         claimed: list[Claimed] = []
         random.shuffle(due)

@@ -1,1 +1,1 @@
-"""The dashboard's screens: they read the model when it is dirty, and hand it to their widgets."""
+"""The dashboard's screens: they read the model when it is dirty, and pass its data to their widgets."""

@@ -1,4 +1,4 @@
-"""What asks the server beside a screen, and tells it by message; what is typed meanwhile waits for what that opens."""
+"""Requests that run in the background of a screen; keys typed meanwhile wait for the dialog that these open."""
 
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
@@ -16,63 +16,63 @@ from treadle_tui.screen_context import ScreenContext
 
 
 class AskingScreen(Screen[None]):
-    """A screen whose keys ask the server: which tasks they mean, how that is told, and what it opens."""
+    """A screen whose keys send requests: which tasks they act on, and how results are reported."""
 
     ctx: ScreenContext
 
     @dataclass
-    class Told(Message):
-        """Something was done beside the screen, or could not be."""
+    class Reported(Message):
+        """A background action was done, or failed."""
 
         report: Report
 
-    # What a screen says of itself.
+    # Defined by each screen.
 
     def chosen(self) -> Sequence[TaskRef]:
-        """Return the tasks that a key means."""
+        """Return the tasks that a key acts on."""
         return ()
 
     def unsafe(self) -> Refusal | None:
-        """Return why nothing may act on what is highlighted just now, or None."""
+        """Return why nothing may act on the highlighted row right now, or None if it may."""
         return None
 
-    # What is told.
+    # Reports.
 
     def tell(self, report: Report) -> None:
         """Show what was done, or why not."""
         self.ctx.tell(report)
 
-    def on_asking_screen_told(self, event: Told) -> None:
-        """Show it."""
+    def on_asking_screen_reported(self, event: Reported) -> None:
+        """Show the report."""
         self.tell(event.report)
 
     def post_error(self, error: Exception) -> None:
-        """Let it be shown why what ran beside the screen came to nothing."""
-        self.post_message(self.Told(Report(clean(str(error), limit=200), ok=False)))
+        """Show why a background action failed."""
+        self.post_message(self.Reported(Report(clean(str(error), limit=200), ok=False)))
 
-    def tell_of(self, work: Coroutine[Any, Any, Report]) -> None:
-        """Run `work` beside the screen, and tell what came of it."""
-        self.run_worker(self._told(work))
+    def show_report_of(self, work: Coroutine[Any, Any, Report]) -> None:
+        """Run `work` in the background, and show its report."""
+        self.run_worker(self._reported(work))
 
-    async def _told(self, work: Coroutine[Any, Any, Report]) -> None:
-        self.post_message(self.Told(await work))
+    async def _reported(self, work: Coroutine[Any, Any, Report]) -> None:
+        self.post_message(self.Reported(await work))
 
-    # What is asked.
+    # Requests.
 
     @property
     def requests(self) -> TaskRequests:
-        """The requests for tasks that leave the screen."""
+        """The requests for single tasks."""
         return TaskRequests(self.ctx.model, self.ctx.feed, self.ctx.executor)
 
     def open_after(self, work: Coroutine[Any, Any, None], *, group: str, elsewhere: bool = False) -> None:
-        """Run `work`, which asks and then tells this screen by message; what it opens gets the keys behind it.
+        """Run `work`, which sends requests and posts a message; the dialog this opens gets keys typed meanwhile.
 
-        `elsewhere` is what opens another program: the keys that came before it are nobody's.
+        `elsewhere` means that it opens another program, so that keys typed before that are dropped.
         """
         worker = self.run_worker(work, exclusive=True, group=group)
         self.ctx.keys_ahead.begin(worker, self.ctx.model.clock.steady(), elsewhere=elsewhere)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Hand the keys on. The work's own messages came before this one, so its dialog is open by now."""
+        """Pass on the kept keys. The work's own messages were handled before this one, so its dialog is open by now."""
         if event.worker.is_finished:
             self.ctx.opened(event.worker)

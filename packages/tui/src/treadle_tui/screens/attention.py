@@ -1,4 +1,4 @@
-"""The attention list: what needs attention, the worst first; enter goes there."""
+"""The attention list: what needs attention, worst first; enter goes there."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -15,11 +15,11 @@ from treadle_tui.core.views.empty_states import no_alerts
 from treadle_tui.screens.list_screen import ListScreen
 
 ALERT_TOPICS: tuple[Topic, ...] = ("counts", "jobs", "workers", "targets", "schedules", "failures")
-"""What alerts are made of."""
+"""The topics that alerts are derived from."""
 
 
 class Attention(ListScreen[Alert]):
-    """Everything of the status bar's box, in full."""
+    """Shows in full what the status bar's box summarises."""
 
     SCOPE: ClassVar[Scope] = "attention"
     COLUMNS = ALERT_COLUMNS
@@ -27,11 +27,11 @@ class Attention(ListScreen[Alert]):
     WATCHES: ClassVar[Dirty] = Dirty.ALL & ~(Dirty.TASKS | Dirty.TASK | Dirty.EVENTS)
 
     def empty(self) -> Sequence[Spans]:
-        """Return what stands there instead of rows."""
+        """Return the text to show instead of rows."""
         return no_alerts(self.ctx.model, self.ctx.glyphs, self.ctx.keymap)
 
     def update_rows(self) -> None:
-        """Show what there is."""
+        """Show the current alerts."""
         found = self.ctx.model.alerts()
         self.show_rows(found)
         bad = sum(alert.severity == "bad" for alert in found)
@@ -42,23 +42,23 @@ class Attention(ListScreen[Alert]):
         )
 
     def copied(self) -> str | None:
-        """Return the name of what needs attention."""
+        """Return the subject of the alert."""
         alert = self.row
         return None if alert is None else alert.subject
 
     def act_dismiss(self) -> None:
-        """Leave what is highlighted out from now on."""
+        """Hide the highlighted alert from now on."""
         alert = self.row
         if alert is not None:
             self.ctx.model.dismiss(alert)
-            self.tell(Report(f"dismissed {alert.subject}: it is told when it comes again, or grows worse", ok=True))
+            self.tell(Report(f"dismissed {alert.subject} until it comes again or gets worse", ok=True))
 
     def offers(self, action: Action) -> bool:
-        """Offer to forget a worker that is lost."""
+        """Offer to remove a worker only if it is lost."""
         return super().offers(action) and self.offers_of_worker(self._worker()).get(action.name, True)
 
     def act_remove_worker(self) -> None:
-        """Forget the worker that is highlighted."""
+        """Remove the highlighted worker."""
         self.steer_worker(self._worker(), self.ctx.executor.remove_worker)
 
     def _worker(self) -> str | None:

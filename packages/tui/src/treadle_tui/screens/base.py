@@ -32,11 +32,11 @@ from treadle_tui.widgets.styled_text import StyledText, Toned
 
 
 class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
-    """A screen that reads the model when told what is dirty, and turns actions into requests."""
+    """A screen that redraws what is dirty in the model, and turns actions into requests."""
 
     BINDINGS = bindings("everywhere")
     AUTO_FOCUS = ""
-    """None: a screen that comes back has the focus where it was, and not in its first pane."""
+    """Disabled: a screen that comes back keeps its focus, instead of focusing its first pane."""
     WATCHES: ClassVar[Dirty] = Dirty.ALL
     """The parts of the model that this screen shows."""
 
@@ -44,7 +44,7 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         super().__init__()
         self.ctx = ctx
         self.wants: Want | None = None
-        """What is watched for as long as this screen is there."""
+        """The subscription to keep while this screen exists."""
         self._status_bar = StatusBar(ctx)
         self._banner = StyledText(id="banner")
         self._mode = StyledText(id="mode")
@@ -55,25 +55,25 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
 
     @property
     def focus_chain(self) -> list[Widget]:
-        """Where tab leads: the panes. A line that one types in is opened by its key, and keeps tab for itself."""
+        """Where tab leads: the panes. Input lines are opened by a key of their own, and use tab themselves."""
         return [widget for widget in super().focus_chain if not isinstance(widget, Input)]
 
-    # What a screen says of itself.
+    # Defined by each screen.
 
     def body(self) -> ComposeResult:
-        """Yield what stands between the status bar and the keys."""
+        """Yield the widgets between the status bar and the keys."""
         yield from ()
 
     def draw(self, dirty: Dirty) -> None:
         """Draw the parts that changed."""
 
     def draw_ages(self) -> None:
-        """A second has passed: draw what tells the time."""
+        """Draw what depends on the time; runs every second."""
 
     # Drawing.
 
     def compose(self) -> ComposeResult:
-        """Put the shared parts round the screen's own."""
+        """Yield the shared widgets around the screen's own."""
         yield self._mode
         yield self._status_bar
         yield self._banner
@@ -91,25 +91,25 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
             self.draw(dirty)
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Draw what depends on the time; runs every second."""
         if self._can_draw:
             self._show_frame()
             self.draw_ages()
 
     @property
     def _can_draw(self) -> bool:
-        """Whether there is something to draw on: not before it was laid out, and not once it is on its way out."""
+        """Whether the screen can be drawn: it has been laid out, and is not being closed."""
         return self._is_up and self.app.is_running and self in self.app.screen_stack
 
     def on_screen_resume(self) -> None:
-        """Watch and draw everything: while another screen was in front it may have watched something else instead."""
+        """Subscribe and draw again: another screen in front may have subscribed to something else."""
         if self.wants is not None:
             self.ctx.feed.want(self.wants)
         self.show(Dirty.ALL)
         self.call_after_refresh(self._fit)
 
     def on_mount(self) -> None:
-        """Draw for the first time, for what this screen is made of is there now, and has its colours."""
+        """Draw for the first time, once the widgets exist and have their styles."""
         self.call_after_refresh(self._come_up)
 
     def _come_up(self) -> None:
@@ -117,7 +117,7 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         self.show(Dirty.ALL)
 
     def on_unmount(self) -> None:
-        """Watch no more what nobody looks at."""
+        """Drop the subscription of a closed screen."""
         if self.wants is not None:
             self.ctx.feed.leave(self.wants)
 
@@ -126,18 +126,18 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
-        # A size that was too small for it has hidden what had the focus, and so taken that away.
+        # A size that was too small had hidden the focused widget, and so removed the focus.
         if self.focused is None and self._last_focused is not None and self._last_focused.is_on_screen:
             self.set_focus(self._last_focused)
         self.show(Dirty.ALL)
 
     @property
     def is_stale(self) -> bool:
-        """Whether what is shown is how it was, and not how it is."""
+        """Whether the data on screen is out of date."""
         return self.ctx.model.is_stale
 
     def show_keys(self) -> None:
-        """Draw the last line anew."""
+        """Draw the line of keys."""
         if isinstance(self.focused, Input):
             lines = (line for line in self.focused.ancestors if isinstance(line, FilterLine | Search))
             self._keys.show_words(next(lines).KEYS)
@@ -150,12 +150,12 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         self._keys.show_keys(offered, self.ctx.keymap, off=executor.off())
 
     def offers(self, action: Action) -> bool:
-        """Return whether the key does anything for what is highlighted now: else the last line does not name it."""
+        """Return whether an action's key does anything for the highlighted row; if not, the line of keys omits it."""
         return True
 
     def on_descendant_focus(self) -> None:
-        """Other keys work in another pane."""
-        # Of two panes that had it one after the other, the first may say so last.
+        """Show the keys of the pane that got the focus."""
+        # If the focus passes through two panes, the event of the first may come last.
         self._last_focused = self.focused or self._last_focused
         self.show_keys()
 
@@ -183,7 +183,7 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         if stale == self.has_class("-stale"):
             return
         self.set_class(stale, "-stale")
-        # The tones are other ones now; what was drawn in the old ones must be drawn again.
+        # The tones have changed, so everything has to be drawn again.
         self.call_after_refresh(self._repaint)
 
     def _repaint(self) -> None:
@@ -193,7 +193,7 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
     # Actions.
 
     def act(self, name: str) -> None:
-        """Carry out an action by its name in the registry; one that means nothing here does nothing."""
+        """Carry out an action by its name in the registry; one without meaning here does nothing."""
         handler: Callable[[], None] | None = getattr(self, f"act_{name.replace('-', '_')}", None)
         if handler is not None:
             handler()
@@ -201,34 +201,36 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
             self.ctx.go(name)
 
     def on_grid_opened(self) -> None:
-        """Open what was clicked."""
+        """Open the row that was clicked."""
         self.act("open")
 
     def act_help(self) -> None:
         """Show every key."""
-        read_only, web = self.ctx.executor.only_looks, self.ctx.app_state.web
+        read_only, web = self.ctx.executor.hides_writes, self.ctx.app_state.web
         self.app.push_screen(Help(self.ctx.keymap, read_only=read_only, web=web, scope=self.scope))
 
     def act_palette(self) -> None:
-        """Find an action by its name."""
+        """Open the palette."""
         self.app.action_command_palette()
 
     def act_back(self) -> None:
-        """Go back; screens that stand on others know whereto."""
+        """Go back; screens that lie on top of others override this."""
 
     def act_quit(self) -> None:
-        """Leave."""
+        """Quit."""
         self.app.exit()
 
     def act_suspend(self) -> None:
-        """Leave the terminal to the shell until that wakes the dashboard; without a shell nobody ever would."""
+        """Suspend the dashboard, if a shell can resume it."""
         if guard.has_shell():
             self.app.action_suspend_process()
         else:
-            self.tell(Report("no shell waits behind the dashboard, which could wake it again: q leaves it", ok=False))
+            self.tell(
+                Report("can't suspend: no shell started the dashboard that could bring it back; q quits", ok=False)
+            )
 
     def act_filter(self) -> None:
-        """Filter the tasks, from wherever one is."""
+        """Filter the tasks, from any screen."""
         self.ctx.go("filter")
 
     def tell(self, report: Report) -> None:

@@ -1,4 +1,4 @@
-"""The screens of one list each, by the name of the action that goes there."""
+"""The list screens, by the name of the action that goes there."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What `:` commands mean on any screen: whether they are possible here, and who carries them out."""
+"""Dispatch of `:` commands on any screen: whether they are possible here, and which method carries them out."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -16,24 +16,24 @@ from treadle_tui.screens.asking import AskingScreen
 from treadle_tui.widgets.command_line import CommandLine
 
 _WHERE = {
-    "queues": "the queues' pane (1)",
-    "tasks": "the tasks' pane (2)",
-    "workers": "the workers' pane (3)",
+    "queues": "the queues pane (1)",
+    "tasks": "the tasks pane (2)",
+    "workers": "the workers screen (3)",
     "detail": "a task's screen",
     "flow": "a flow's screen (T)",
 }
 
 
 WRONG = (CommandError, filters.FilterError, MessageError, ReplayError, StepError)
-"""What a line raises that can't be carried out, before anything was done: it is for its writer to mend."""
+"""The errors of an invalid line, raised before anything is done, so that the user can correct it."""
 
 
 class CommandScreen(AskingScreen):
-    """A screen that commands are typed on: which of them mean something here, and what could stand behind them."""
+    """A screen that accepts commands: which ones have a meaning here, and how their arguments are completed."""
 
     @property
     def scope(self) -> Scope:
-        """Which actions work where the focus is."""
+        """The scope of actions where the focus is."""
         return "everywhere"
 
     def act(self, name: str) -> None:
@@ -41,23 +41,23 @@ class CommandScreen(AskingScreen):
         raise NotImplementedError
 
     def can(self, name: str) -> bool:
-        """Return whether an action means something here without anything behind it."""
+        """Return whether an action has a meaning here without an argument."""
         return name in MOVES | WAYS or hasattr(self, f"act_{name.replace('-', '_')}")
 
     def orders(self) -> Iterable[str]:
-        """Return the names that `sort` takes here."""
+        """Return the sort orders that `sort` accepts here."""
         return ()
 
     def messages(self) -> Sequence[str]:
-        """Return the names of messages that were asked for here."""
+        """Return the names of the messages that the task has asked for."""
         return ()
 
     def steps(self) -> Sequence[str]:
-        """Return the names of steps that are kept here."""
+        """Return the names of the task's kept steps."""
         return ()
 
     def act_command(self, line: str = "", wrong: str = "") -> None:
-        """Let a command be typed; one that can't be carried out comes back with what is wrong with it."""
+        """Open the command line; an invalid command is opened again with its error."""
         self.app.push_screen(
             CommandLine(lambda begun: completions(self, begun), self.ctx.app_state.history, line=line, wrong=wrong),
             self._run_line,
@@ -73,37 +73,39 @@ class CommandScreen(AskingScreen):
 
 
 def run_command(screen: CommandScreen, line: str) -> None:
-    """Carry a command out. Raises `CommandError`, or what reads its argument, when it can't be, before it is begun."""
+    """Carry out a command. Raises `CommandError`, or its argument's error, before anything is done."""
     command = read_command(line)
     action = command.action
     _refuse_hidden(screen, action)
     if command.argument:
         handler: Callable[[str], None] | None = getattr(screen, f"with_{action.name.replace('-', '_')}", None)
         if handler is None:
-            raise CommandError(f"{action.name} takes nothing behind it on this screen")
+            raise CommandError(f"{action.name} takes no argument on this screen")
         handler(command.argument)
         return
     scope = screen.scope
     if not action.scopes & {scope, "everywhere"}:
         places = " or ".join(_WHERE.get(scope, f"the {scope}") for scope in sorted(action.scopes))
-        hint = f", or {wanted(action)}" if action.takes is not None else ""
+        hint = f"; elsewhere {wanted(action)}" if action.takes is not None else ""
         raise CommandError(f"{action.name} works in {places}: go there first{hint}")
     if not screen.can(action.name):
-        raise CommandError(wanted(action) or f"{action.name} means nothing on this screen")
+        raise CommandError(wanted(action) or f"{action.name} does nothing on this screen")
     screen.act(action.name)
 
 
 def _refuse_hidden(screen: CommandScreen, action: Action) -> None:
     if action.replay and not screen.ctx.model.is_recorded:
-        raise CommandError(f"{action.name} steers a recording: start one by treadle watch --replay FILE")
+        raise CommandError(f"{action.name} controls a recording: start one with treadle watch --replay FILE")
     if action.local and screen.ctx.app_state.web:
-        raise CommandError(f"{action.name} needs the terminal and the files of where the dashboard runs, not a browser")
+        raise CommandError(
+            f"{action.name} needs the terminal and files of the dashboard's machine: it is off in a browser"
+        )
     if action.writes and (refusal := screen.ctx.executor.off()) is not None:
         raise CommandError(f"{action.name} is off: {refusal.reason}")
 
 
 def completions(screen: CommandScreen, line: str) -> Sequence[Completion]:
-    """Return what a begun line could become on a screen."""
+    """Return the possible completions of a line on a screen."""
     here = list(screen.ctx.offered(screen.scope))
     elsewhere = [
         action for action in ACTIONS if action.takes is not None and action not in here and _is_possible(screen, action)
@@ -120,7 +122,7 @@ def _is_possible(screen: CommandScreen, action: Action) -> bool:
 
 
 def choices(screen: CommandScreen, takes: Takes, part: str) -> Iterable[str]:
-    """Return what could stand where an argument is begun."""
+    """Return the possible completions of an argument."""
     model, app_state = screen.ctx.model, screen.ctx.app_state
     match takes:
         case "queue":

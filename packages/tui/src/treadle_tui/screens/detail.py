@@ -1,4 +1,4 @@
-"""One task: its state, its life and artifacts as a rail, its error, payload, result, checkpoint, logs and events."""
+"""A task's screen: its state, timeline, artifacts, error, payload, result, checkpoint, logs and events."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -37,11 +37,11 @@ from treadle_tui.widgets.styled_text import StyledText
 from treadle_tui.widgets.tab_bar import Tab, TabBar
 
 RUNS = "runs"
-"""The rail as a sheet of its own, where the screen is too narrow for both or too low for all of the rail."""
+"""The timeline as a sheet of its own, for when the screen is too narrow for a rail, or too low for all of it."""
 
 
 class Detail(MessageActions, RerunActions):
-    """Watches the task for as long as it is in front."""
+    """Subscribes to the task while it is in front."""
 
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.TASK
     BINDINGS = bindings("detail")
@@ -53,9 +53,9 @@ class Detail(MessageActions, RerunActions):
         self._header = StyledText(id="header", fades=True)
         self._rail = Reader(id="rail", follow=True)
         self._tabs = TabBar(id="tabs")
-        self._readers = {RUNS: Reader(id=f"sheet-{RUNS}", follow=True, tells=True)}
+        self._readers = {RUNS: Reader(id=f"sheet-{RUNS}", follow=True, shows_lines=True)}
         self._readers |= {
-            name: Reader(id=f"sheet-{name}", follow=name == "logs", cursor=True, tells=True) for name in SHEETS
+            name: Reader(id=f"sheet-{name}", follow=name == "logs", cursor=True, shows_lines=True) for name in SHEETS
         }
         self._switcher = ContentSwitcher(*self._readers.values(), initial="sheet-payload", id="switcher")
         self._search = Search()
@@ -76,23 +76,23 @@ class Detail(MessageActions, RerunActions):
         yield self._notice
 
     def on_mount(self) -> None:
-        """Begin in the sheet."""
+        """Start with the focus in the sheet."""
         self._rail.set_titles((Span("Runs", "title"),))
         self._reader.focus()
 
     @property
     def scope(self) -> Scope:
-        """A task's own keys."""
+        """The scope of a task's keys."""
         return "detail"
 
     @property
     def detail(self) -> TaskDetail | None:
-        """The task as the model has it; None until it is here."""
+        """The task as loaded; None until then."""
         return self.ctx.model.task.rows.get(self._task_id)
 
     @property
     def _known(self) -> TaskItem | None:
-        """The task, as the list had it until it is here: keys come faster than answers. None when neither has it."""
+        """The task as loaded, or until then as the list has it, since keys come faster than answers; otherwise None."""
         if self.detail is not None:
             return self.detail.task
         return None if self.ctx.model.task.ready else self.ctx.model.tasks.rows.get(self._task_id)
@@ -107,42 +107,42 @@ class Detail(MessageActions, RerunActions):
 
     @property
     def receiver(self) -> str:
-        """The task that messages are for."""
+        """The task that messages are sent to."""
         return self._task_id
 
     def messages(self) -> Sequence[str]:
-        """Return the names that the task's code has asked for."""
+        """Return the names of the messages that the task's code has asked for."""
         return () if self.detail is None else names_of(self.detail.events)
 
     def steps(self) -> Sequence[str]:
-        """Return the names of the steps that the task keeps."""
+        """Return the names of the task's kept steps."""
         return () if self.detail is None else steps_of(self.detail.events)
 
     def steps_left_out(self) -> int:
-        """Return how many earlier ones it keeps."""
+        """Return how many earlier steps are not loaded."""
         return 0 if self.detail is None else self.detail.steps_left_out
 
     # Drawing.
 
     @property
     def is_stale(self) -> bool:
-        """Whether the task is shown as it was, for it is no longer there."""
+        """Whether the data is out of date, or the task no longer exists."""
         return super().is_stale or (self._chose_sheet and self.detail is None)
 
     def draw(self, dirty: Dirty) -> None:
-        """Draw the task anew."""
+        """Draw the task."""
         if self.detail is not None:
             for name, document in self._sheets.write(self.detail).items():
                 self._readers[name].show(document, capped=name == "logs" and self.detail.logs_are_capped)
             if not self._chose_sheet:
-                # What one came to see: the error of a failed task, the log of one that runs.
+                # Show what the user most likely came for: a failed task's error, or a running task's log.
                 self._chose_sheet = True
                 self._turn_to(_first_sheet(self.detail.task))
         self.draw_ages()
         self.show_keys()
 
     def draw_ages(self) -> None:
-        """Ages in the header and the rail go on."""
+        """Update the ages in the header and the rail."""
         ctx, cells = self.ctx, self._header.size.width or self.size.width
         self._notice.show_whole([(Span(" "), *ctx.notice())])
         if self.detail is None:
@@ -186,62 +186,62 @@ class Detail(MessageActions, RerunActions):
         tabs = [Tab(name, name.capitalize(), words.get(name, ""), is_empty=not full[name]) for name in self._names]
         self._tabs.show_tabs(tabs, self._active)
 
-    # What the reader does.
+    # Actions.
 
     def act(self, name: str) -> None:
-        """Let the open sheet move by itself."""
+        """Pass moves to the open sheet."""
         if name in MOVES:
             self._reader.move(name)
         else:
             super().act(name)
 
     def act_left(self) -> None:
-        """Show what stands further left in long lines."""
+        """Scroll long lines to the left."""
         self._reader.move("left")
 
     def act_right(self) -> None:
-        """Show what stands further right in them."""
+        """Scroll long lines to the right."""
         self._reader.move("right")
 
     def act_back(self) -> None:
-        """Leave the search, or go back to the list."""
-        if self._reader.told:
+        """End the search, or go back to the list."""
+        if self._reader.found_words:
             self._reader.search("")
         else:
             self.ctx.go("back")
 
     def offers(self, action: Action) -> bool:
-        """Name the way to the flow where there is one."""
+        """Offer the flow only if the task belongs to one."""
         return action.name != "flow" or (self._known is not None and self._known.flow_id is not None)
 
     def act_flow(self) -> None:
-        """Show the flow that the task is of."""
+        """Show the task's flow."""
         task = self._known
         if task is None:
-            self.tell(Report("this task is not here", ok=False))
+            self.tell(Report("this task is not loaded", ok=False))
         elif task.flow_id is None:
-            self.tell(Report("this task is of no flow", ok=False))
+            self.tell(Report("this task belongs to no flow", ok=False))
         else:
             self.ctx.go("flow", f"{task.flow_id} {task.id}")
 
     def act_next_sheet(self) -> None:
-        """Turn to the next sheet."""
+        """Go to the next sheet."""
         self._turn(1)
 
     def act_last_sheet(self) -> None:
-        """Turn to the sheet before."""
+        """Go to the previous sheet."""
         self._turn(-1)
 
     def act_filter(self) -> None:
-        """Look for something in the sheet."""
+        """Search the sheet."""
         self._search.begin()
 
     def act_next_match(self) -> None:
-        """Go to the next place where it is."""
+        """Go to the next match."""
         self._reader.next_match(1)
 
     def act_last_match(self) -> None:
-        """Go to the place before."""
+        """Go to the previous match."""
         self._reader.next_match(-1)
 
     def act_wrap(self) -> None:
@@ -249,21 +249,21 @@ class Detail(MessageActions, RerunActions):
         self._reader.wrap()
 
     def act_fold(self) -> None:
-        """Fold or unfold what begins in the cursor's line."""
+        """Fold or unfold the block that begins on the cursor's line."""
         self._reader.fold()
 
     def act_follow(self) -> None:
-        """Go to the end, and go on with it."""
+        """Go to the end, and follow it."""
         self._reader.move("bottom")
         self._reader.follow()
 
     def on_search_wanted(self, event: Search.Wanted) -> None:
-        """Look for it."""
+        """Search for the text."""
         self._reader.focus()
         self._reader.search(event.text)
 
     def on_tab_bar_chosen(self, event: TabBar.Chosen) -> None:
-        """Open the sheet whose name was clicked."""
+        """Open the sheet whose tab was clicked."""
         self._turn_to(event.name)
 
     def _turn(self, by: int) -> None:
@@ -288,8 +288,8 @@ def _waiting(ctx: ScreenContext, *, was_here: bool) -> str:
         return coming(ctx.model)
     back = f"Press {ctx.keymap.cap('back')} to go back."
     if was_here:
-        return f"This task is gone: it was pruned, or the database is another one. Beneath is what it was. {back}"
-    return f"There is no such task: it was pruned, or the id is of another server. {back}"
+        return f"This task is gone: it was pruned, or the server has another database. Below is its last state. {back}"
+    return f"No such task: it was pruned, or the id belongs to another server. {back}"
 
 
 def _first_sheet(task: TaskItem) -> str:

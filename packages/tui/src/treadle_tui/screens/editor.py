@@ -1,4 +1,4 @@
-"""Tasks in other programs: changed in an editor, read in a pager, copied to the clipboard."""
+"""Tasks in other programs: edited in an editor, read in a pager, copied to the clipboard."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,33 +17,33 @@ EDIT_AGAIN = {"e": "edit again"}
 
 
 class EditorActions(AskingScreen):
-    """A screen whose tasks can be handed to other programs; these run beside it, and it is told by message."""
+    """A screen whose tasks can be opened in other programs. These run in the background and report by message."""
 
     @dataclass
     class Edited(Message):
-        """The editor is closed, and left this text."""
+        """The editor was closed with this text."""
 
         written: Written
 
     @dataclass
     class Unsaved(Message):
-        """The server did not take what was written, or nobody knows whether it did."""
+        """The server did not accept the edit, or it is unknown whether it did."""
 
         written: Written
         report: Report
 
     def copied(self) -> str | None:
-        """Return what `copy` puts into the clipboard."""
+        """Return the text that `copy` puts on the clipboard."""
         return None
 
     def act_edit(self) -> None:
-        """Change the task in an editor; of one that is over a changed copy is submitted."""
+        """Edit the task in an editor; for an ended task, submit an edited copy."""
         key = self._only(self.unsafe() or self.ctx.executor.off())
         if key is not None:
             self.open_after(self._begin_edit(key), group="editor", elsewhere=True)
 
     def act_editor(self) -> None:
-        """Show the task in the editor; nothing is changed by it."""
+        """Show the task in the editor, without changing it."""
         self._read(external.EDITORS)
 
     def act_pager(self) -> None:
@@ -51,7 +51,7 @@ class EditorActions(AskingScreen):
         self._read(external.PAGERS)
 
     def act_copy(self) -> None:
-        """Copy what is highlighted to the clipboard."""
+        """Copy the highlighted row's name or id to the clipboard."""
         text = self.copied()
         if text is not None:
             external.copy(self.app, text)
@@ -66,14 +66,18 @@ class EditorActions(AskingScreen):
     def _only(self, refusal: Refusal | None) -> str | None:
         chosen = self.chosen()
         if refusal is None and len(chosen) != 1:
-            word = "no task is highlighted" if not chosen else f"{len(chosen):,} tasks are marked: this takes one"
+            word = (
+                "no task is highlighted"
+                if not chosen
+                else f"{len(chosen):,} tasks are marked: this works on a single task"
+            )
             refusal = Refusal(word)
         if refusal is not None:
             self.tell(refusal.report)
             return None
         return chosen[0].id
 
-    # What happens outside, and what is told of it.
+    # In the background; results are reported by message.
 
     async def _begin_edit(self, key: str) -> None:
         try:
@@ -83,7 +87,7 @@ class EditorActions(AskingScreen):
             return
         refusal = editable(task)
         if refusal is not None:
-            self.post_message(self.Told(refusal.report))
+            self.post_message(self.Reported(refusal.report))
         else:
             draft = self.ctx.drafts.get(key)
             await self._write(Written(task, edit_text(task)) if draft is None else draft.again(task))
@@ -113,16 +117,16 @@ class EditorActions(AskingScreen):
     async def _save(self, written: Written, changes: dict[str, object]) -> None:
         report = await self.requests.save(written.task, changes, copy_id=written.copy_id)
         if report.ok:
-            self.post_message(self.Told(report))
+            self.post_message(self.Reported(report))
         else:
             self.post_message(self.Unsaved(written, report))
 
     def on_editor_actions_edited(self, event: Edited) -> None:
-        """Save what was changed, or say what is wrong with it."""
+        """Save the changes, or show what is wrong with the text."""
         written = event.written
         changes = read_edit(written.text, written.task)
         if isinstance(changes, Wrong):
-            self._ask_again(written, "This can't be taken", changes.problems)
+            self._ask_again(written, "The edit is invalid", changes.problems)
             return
         self.ctx.drafts.pop(written.task.id, None)
         if changes:
@@ -131,9 +135,9 @@ class EditorActions(AskingScreen):
             self.tell(Report("nothing was changed", ok=True))
 
     def on_editor_actions_unsaved(self, event: Unsaved) -> None:
-        """Offer to edit again: what was written is not lost."""
+        """Offer to edit again, so that the text is not lost."""
         report = event.report
-        title = "The server did not take it" if report.known else "It is not known whether the server took it"
+        title = "The server did not accept it" if report.known else "It is unknown whether the server accepted it"
         self._ask_again(event.written, title, [report.text], known=report.known)
 
     def _ask_again(self, written: Written, title: str, problems: Sequence[str], *, known: bool = True) -> None:
@@ -142,11 +146,11 @@ class EditorActions(AskingScreen):
 
         def answered(key: str | None) -> None:
             if key in EDIT_AGAIN:
-                # With the task as it is now: it may have been changed, or have started, since.
+                # With the task as it is now: it may have changed or started since.
                 self.open_after(self._begin_edit(task.id), group="editor", elsewhere=True)
             else:
                 edit = self.ctx.keymap.cap("edit")
-                saved = "not saved" if known else "perhaps saved"
-                self.tell(Report(f"{saved}; {edit} on {short_id(task.id)} brings back what you wrote", ok=False))
+                saved = "not saved" if known else "possibly saved"
+                self.tell(Report(f"{saved}; press {edit} on {short_id(task.id)} to get your text back", ok=False))
 
         self.app.push_screen(Question(title, problems, EDIT_AGAIN), answered)

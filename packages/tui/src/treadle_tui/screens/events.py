@@ -1,4 +1,4 @@
-"""The events: each transition as it happens, the newest first."""
+"""The events screen: each transition as it happens, newest first."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from treadle_tui.screens.following import FollowingScreen
 
 
 class Events(FollowingScreen[EventRow]):
-    """Follows the stream while it is open: the cursor stays with the newest until it is moved."""
+    """Follows the stream while it is open; the cursor stays on the newest event until it is moved."""
 
     SCOPE: ClassVar[Scope] = "events"
     COLUMNS = EVENT_COLUMNS
@@ -32,13 +32,13 @@ class Events(FollowingScreen[EventRow]):
         self._asked: object = None
 
     def empty(self) -> Sequence[Spans]:
-        """Return what stands there instead of rows."""
+        """Return the text to show instead of rows."""
         return no_events(self.ctx.model, self.filter_text, self.ctx.glyphs, self.ctx.keymap)
 
     # The stream.
 
     def draw(self, dirty: Dirty) -> None:
-        """Draw what came, and after each new connection ask for what comes."""
+        """Draw new events, and subscribe again after each reconnect."""
         link = self.ctx.model.link
         if link.live and link.hello is not self._asked:
             self._asked = link.hello
@@ -55,11 +55,11 @@ class Events(FollowingScreen[EventRow]):
         except ProblemError as refused:
             model.events.refusal = str(refused)
         except ConnectionFailed:
-            return  # The next connection is asked anew.
+            return  # The next connection will be asked again.
         model.changed(Dirty.EVENTS)
 
     def on_unmount(self) -> None:
-        """Nobody looks any more."""
+        """Unsubscribe when the screen is closed."""
         if self.app.is_running and self.ctx.model.link.live:
             self.app.run_worker(self._leave())
 
@@ -67,12 +67,12 @@ class Events(FollowingScreen[EventRow]):
         try:
             await self.ctx.feed.request("every", on=False)
         except (ProblemError, ConnectionFailed):
-            return  # A connection that is gone sends nothing anyway.
+            return  # A lost connection sends nothing anyway.
 
     # The list.
 
     def update_rows(self) -> None:
-        """Show what is new and the filter means; nothing while the list is frozen."""
+        """Show the new events that match the filter, unless the list is frozen."""
         if not self.is_frozen or not self._looked:
             self._take_new()
             self.show_newest(list(reversed(self._shown)))
@@ -81,24 +81,24 @@ class Events(FollowingScreen[EventRow]):
     def _take_new(self) -> None:
         events = self.ctx.model.events
         fresh = min(events.taken - self._looked, len(events.rows))
-        # From the right, for what is new stands there, and most of the rows are old.
+        # Index from the right, where the new rows are: most of the rows are old.
         newest = [events.rows[-place] for place in range(fresh, 0, -1)]
         everything = self.filter_text == ""
         self._shown.extend(row for row in newest if everything or row.means(self.wanted))
         self._looked = events.taken
 
     def narrow(self, text: str) -> None:
-        """Show the kept events that a filter means."""
+        """Show the kept events that match a filter."""
         before = self.wanted
         self._shown.clear()
         self._looked = 0
         super().narrow(text)
         if self.wanted is before:
-            # The filter could not be read: everything that was shown comes back.
+            # The filter was invalid: show again what was cleared.
             self.draw(self.WATCHES)
 
     def set_titles(self) -> None:
-        """Tell how many there are, and what has come since the list stands still."""
+        """Show how many events there are, and how many have come since the list was frozen."""
         events = self.ctx.model.events
         count = f"{len(self._shown):,}" if events.ready or events.rows else UNKNOWN
         title = [Span("6 Events", "title"), Span(f"  {count}", "dim")]
@@ -106,20 +106,20 @@ class Events(FollowingScreen[EventRow]):
             title.append(Span(f" of {len(events.rows):,}", "dim"))
         waiting = events.taken - self._looked
         if self.is_frozen:
-            title.append(Span(f"   frozen, {waiting:,} came since ({self.ctx.keymap.cap('freeze')})", "hold"))
+            title.append(Span(f"   frozen, {waiting:,} new since ({self.ctx.keymap.cap('freeze')})", "hold"))
         elif not self.follows:
             title.append(Span(f"   {self.ctx.keymap.cap('follow')} follow", "dim"))
         self.grid.set_titles(tuple(title), (Span(f"{self.how}   the last {KEPT:,} are kept", "dim"),))
 
-    # What the reader does.
+    # Actions.
 
     def copied(self) -> str | None:
-        """Return what the event is about."""
+        """Return the id or name of the event's subject."""
         row = self.row
         return None if row is None or not row.subject else row.subject
 
     def act_open(self) -> None:
-        """Open the task, the queue, the worker or the schedule of the event."""
+        """Open the event's task, queue, worker or schedule."""
         row = self.row
         if row is not None and row.kind != "gap":
             where = _WHERE[row.kind]

@@ -1,4 +1,4 @@
-"""Writes what is listed to a file: the marked tasks, or the whole list, of whatever it is."""
+"""Exports the marked tasks, or the whole list of whatever is shown, to a file."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,19 +19,19 @@ from treadle_tui.widgets.question import Question
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """What is to be written: these tasks, or those that a filter means when it is done; or other rows as they are."""
+    """What to write: these tasks, those that match a filter when it is written, or other rows as they are."""
 
     keys: tuple[str, ...] = ()
     filter: TaskFilter | None = None
     order: Order = "position"
     rows: tuple[Mapping[str, Any], ...] | None = None
-    """The rows of a list that is no list of tasks."""
+    """The rows of a list of something other than tasks."""
     what: str = "tasks"
-    """Of what it is a list."""
+    """What the rows are, in the plural."""
 
     @property
     def title(self) -> str:
-        """What is written, in words."""
+        """A description of what is written."""
         return (
             "the whole list"
             if self.filter is not None
@@ -44,24 +44,24 @@ class ExportRequest:
 
 
 class ExportActions(AskingScreen):
-    """A screen whose list can be written to a file. That happens beside it, and it is told by message."""
+    """A screen whose list can be exported to a file. That runs in the background and reports by message."""
 
     @dataclass
     class Exists(Message):
-        """There is a file of that name."""
+        """A file of that name exists."""
 
         path: Path
         request: ExportRequest
 
     def exported(self) -> ExportRequest:
-        """Return what is to be written."""
+        """Return what to write."""
         return ExportRequest(keys=tuple(choice.id for choice in self.chosen()))
 
     def act_export(self) -> None:
-        """Ask for a file, and write there what is listed."""
+        """Ask for a file name, and write the list to it."""
         request = self.exported()
         if request.rows == ():
-            self.tell(Report(f"there are no {request.what} here to write", ok=False))
+            self.tell(Report(f"there are no {request.what} to export", ok=False))
             return
         stamp = self.ctx.model.time.now().astimezone().strftime("%Y%m%d-%H%M%S")
         self.app.push_screen(
@@ -70,18 +70,18 @@ class ExportActions(AskingScreen):
         )
 
     def with_export(self, typed: str) -> None:
-        """Write what is listed to the file that was named."""
+        """Write the list to the given file."""
         self._export(typed, self.exported())
 
     def _export(self, typed: str, request: ExportRequest) -> None:
         self.open_after(self._look_for(files.path_of(typed), request), group="export-question")
 
     async def _look_for(self, path: Path, request: ExportRequest) -> None:
-        # Apart from the writing, which may take long: only the question is waited for with the keys behind.
+        # Separate from writing, which may take long: keys typed meanwhile only wait for the question.
         try:
             is_there = await files.exists(path)
         except OSError as error:
-            self.post_message(self.Told(_unwritten(path, error)))
+            self.post_message(self.Reported(_unwritten(path, error)))
             return
         if is_there:
             self.post_message(self.Exists(path, request))
@@ -90,11 +90,11 @@ class ExportActions(AskingScreen):
 
     async def _write_out(self, path: Path, request: ExportRequest, *, overwrite: bool) -> None:
         try:
-            self.post_message(self.Told(await self._written(path, request, overwrite=overwrite)))
+            self.post_message(self.Reported(await self._written(path, request, overwrite=overwrite)))
         except FileExistsError:
             self.post_message(self.Exists(path, request))
         except (*FAILURES, OSError) as error:
-            self.post_message(self.Told(_unwritten(path, error)))
+            self.post_message(self.Reported(_unwritten(path, error)))
 
     async def _written(self, path: Path, request: ExportRequest, *, overwrite: bool) -> Report:
         rows, more, gone = await self._tasks(request) if request.rows is None else (request.rows, False, 0)
@@ -108,7 +108,7 @@ class ExportActions(AskingScreen):
         return Report(_told(request, len(rows), path, more=more, gone=gone), ok=not more)
 
     async def _tasks(self, request: ExportRequest) -> tuple[Sequence[Mapping[str, Any]], bool, int]:
-        """Return the whole tasks, whether there are more than are given at once, and how many had gone."""
+        """Return the complete tasks, whether there are more than can be named at once, and how many no longer exist."""
         keys, more = request.keys, False
         if request.filter is not None:
             frozen = await self.requests.freeze(request.filter, request.order)
@@ -117,7 +117,7 @@ class ExportActions(AskingScreen):
         return [task.model_dump(mode="json") for task in gathered.tasks], more, gathered.gone
 
     def on_export_actions_exists(self, event: Exists) -> None:
-        """Ask whether it may be overwritten."""
+        """Ask whether to overwrite the file."""
 
         def answered(key: str | None) -> None:
             if key == "y":
@@ -126,7 +126,7 @@ class ExportActions(AskingScreen):
                 self.tell(Report("nothing was written", ok=True))
 
         shown = clean(str(event.path), limit=300)
-        self.app.push_screen(Question("There is such a file", [shown], {"y": "overwrite it"}), answered)
+        self.app.push_screen(Question("This file already exists", [shown], {"y": "overwrite it"}), answered)
 
 
 def _unwritten(path: Path, error: Exception) -> Report:
@@ -135,8 +135,8 @@ def _unwritten(path: Path, error: Exception) -> Report:
 
 
 def _told(request: ExportRequest, count: int, path: Path, *, more: bool, gone: int) -> str:
-    """What was done; the path comes last, since a long one reaches beyond the line."""
+    """Describe what was done; the path comes last, since a long one doesn't fit on the line."""
     counted = request.counted(count)
-    what = f"the first {counted}, for no more are given at once," if more else counted
-    left_out = f" ({request.counted(gone)} had gone)" if gone else ""
+    what = f"the first {counted}, the most that can be exported at once," if more else counted
+    left_out = f" ({request.counted(gone)} already gone)" if gone else ""
     return f"wrote {what}{left_out} to {clean(str(path), limit=300)}"

@@ -1,4 +1,4 @@
-"""The failures, in groups by what failed and where; a verb means all tasks of a group."""
+"""The failures screen: groups by error and place; a verb acts on all tasks of a group."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -18,7 +18,7 @@ from treadle_tui.screens.list_screen import ListScreen
 
 
 class Failures(ListScreen[FailureRow]):
-    """Every group of failures; all of one are retried, resolved or cancelled from here."""
+    """Every group of failures; the tasks of a group are retried, resolved or cancelled together."""
 
     SCOPE: ClassVar[Scope] = "failures"
     COLUMNS = FAILURE_COLUMNS
@@ -26,52 +26,52 @@ class Failures(ListScreen[FailureRow]):
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.FAILURES
 
     def empty(self) -> Sequence[Spans]:
-        """Return what stands there instead of rows."""
+        """Return the text to show instead of rows."""
         return no_failures(self.ctx.model, self.filter_text, self.ctx.glyphs, self.ctx.keymap)
 
     def update_rows(self) -> None:
-        """Show the groups that the filter means."""
+        """Show the groups that match the filter."""
         table = self.ctx.model.failures
         rows = failure_rows(table.rows.values(), self.wanted)
         self.show_rows(rows)
         failed, retrying = (sum(getattr(row.item, name) for row in rows) for name in ("failed", "retrying"))
-        capped = "  of the last 10,000 runs that failed" if table.total_is_capped else ""
+        capped = "  of the last 10,000 failed runs" if table.total_is_capped else ""
         groups, tasks = counted(len(rows), "group"), counted(failed, "task")
         counts = f"{groups}, {tasks} failed, {retrying:,} wait for another try{capped}"
         self.tell_counts(table, "7 Failures", counts, self._foot())
 
     def _foot(self) -> str:
         retry, cancel, settle = (self.ctx.keymap.cap(name) for name in ("resume", "cancel", "resolve"))
-        verbs = "" if self.ctx.executor.only_looks else f"; {retry}, {cancel} and {settle} mean all of the group"
+        verbs = "" if self.ctx.executor.hides_writes else f"; {retry}, {cancel} and {settle} act on the whole group"
         return f"{self.ctx.keymap.cap('open')} shows the tasks{verbs}"
 
     def copied(self) -> str | None:
-        """Return what finds the group's tasks."""
+        """Return a filter that finds the group's tasks."""
         return None if self.row is None else f"failure:{self.row.item.id}"
 
     def offers(self, action: Action) -> bool:
-        """Offer what there is some of in the group for."""
+        """Offer only the verbs for which the group has tasks."""
         if self.row is None:
             return super().offers(action)
         item = self.row.item
         return bool({"resume": item.failed, "resolve": item.failed, "cancel": item.retrying}.get(action.name, True))
 
     def act_open(self) -> None:
-        """Show the group's tasks; so it was looked at."""
+        """Show the group's tasks, and mark it as looked at."""
         if self.row is not None:
             self.ctx.model.look_at_failure(self.row.item.id)
             self.ctx.go("view", f"job:* failure:{self.row.item.id}")
 
     def act_resume(self) -> None:
-        """Retry all of the group that failed."""
+        """Retry the group's failed tasks."""
         self._act_on_all("resume", [Status.FAILED])
 
     def act_cancel(self) -> None:
-        """Cancel all of the group that waits for another try."""
+        """Cancel the group's tasks that wait for a retry."""
         self._act_on_all("cancel", ordered(WAITING))
 
     def act_resolve(self) -> None:
-        """Settle all of the group that failed, as completed by hand."""
+        """Resolve the group's failed tasks as completed by hand."""
         self._act_on_all("resolve", [Status.FAILED])
 
     def _act_on_all(self, verb: Verb, states: list[Status]) -> None:

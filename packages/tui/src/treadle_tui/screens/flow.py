@@ -1,4 +1,4 @@
-"""A flow: the tree of its tasks, with their states, what took how long and why, and verbs for all of them."""
+"""A flow's screen: the tree of its tasks with their states, times and errors, and verbs for the whole flow."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -24,11 +24,11 @@ RERUN: tuple[TaskFilter, ...] = (
     TaskFilter(status=[Status.FAILED]),
     TaskFilter(status=[Status.CANCELLED], error="dependency-failed"),
 )
-"""What `rerun failed` means: first what failed, for what was cancelled with it waits for that."""
+"""The filters of `rerun failed`: the failed tasks come first, because the tasks cancelled with them wait for them."""
 
 
 class Flow(ListScreen[FlowRow]):
-    """Follows the flow for as long as it is in front; verbs mean all of its tasks that they are for."""
+    """Follows the flow while it is in front; verbs act on all of its tasks whose status allows it."""
 
     SCOPE: ClassVar[Scope] = "flow"
     COLUMNS = FLOW_COLUMNS
@@ -36,86 +36,86 @@ class Flow(ListScreen[FlowRow]):
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES
 
     def __init__(self, ctx: ScreenContext, flow_id: str, *, start_at: str | None = None) -> None:
-        """`start_at` is the task from which one comes."""
+        """`start_at` is the task to highlight first."""
         super().__init__(ctx, start_at=start_at)
         self._flow_id = flow_id
         self._reader = FlowReader(ctx.feed, ctx.model, flow_id)
         self._refusal: str | None = None
-        """Why the server refused to tell of it, the last time that it was asked."""
+        """Why the server refused the last read."""
         self._lines = FlowLines()
         self._drawn: tuple[FlowView | None, int] = (None, 0)
-        """Of which answer, and of which second, the lines are."""
+        """The answer, and the second, for which the lines were made."""
 
     def empty(self) -> Sequence[Spans]:
-        """Return what stands there instead of rows."""
+        """Return the text to show instead of rows."""
         return no_flow(self.ctx.model, self._refusal, self.ctx.keymap)
 
     # The tree.
 
     def draw(self, dirty: Dirty) -> None:
-        """Draw the tree, and read it anew when it is time."""
+        """Draw the tree, and read the flow again if it is due."""
         super().draw(dirty)
         if self._reader.take_turn():
             self.run_worker(self._look())
 
     async def _look(self) -> None:
-        """Read it, and draw what was found, or why it may not be read."""
+        """Read the flow, and draw it or the reason of a refusal."""
         try:
             await self._reader.look()
             self._refusal = None
         except ProblemError as refused:
             self._refusal = clean(str(refused), limit=200)
         except ConnectionFailed:
-            return  # The banner says so; the next connection is asked.
-        # Not `self.draw`, by which it would be read again.
+            return  # The banner shows it; the next connection will be asked again.
+        # Not `self.draw`, which might read the flow again.
         super().draw(self.WATCHES)
 
     @property
     def is_stale(self) -> bool:
-        """Whether the tree is shown as it was, for the server tells no more of it."""
+        """Whether the data is out of date, or the server refuses to update it."""
         return super().is_stale or (self._reader.view is not None and self._refusal is not None)
 
     def update_rows(self) -> None:
-        """Show the tree as it was last read; of one that nobody tells of any more the tasks take no longer."""
+        """Show the tree as last read; while the server refuses it, run times stand still."""
         view, now = self._reader.view, self.ctx.model.now()
         is_drawn = view is self._drawn[0] and self._drawn[1] == int(now.timestamp())
         if view is not None and self._refusal is None and not is_drawn:
             self._drawn = view, int(now.timestamp())
             self._lines = flow_lines(view, now, self._reader.usual())
         self.show_rows(self._lines.rows)
-        is_gone, only_looks = self._reader.is_gone, self.ctx.executor.only_looks
-        foot = flow_foot(view, self._lines, refusal=self._refusal, is_gone=is_gone, read_only=only_looks)
+        is_gone, hides_writes = self._reader.is_gone, self.ctx.executor.hides_writes
+        foot = flow_foot(view, self._lines, refusal=self._refusal, is_gone=is_gone, read_only=hides_writes)
         self.grid.set_titles(flow_title(view, self.ctx.glyphs), foot)
 
-    # What the reader does.
+    # Actions.
 
     def copied(self) -> str | None:
         """Return the task's id."""
         return None if self.row is None else self.row.task.id
 
     def act_open(self) -> None:
-        """Open the line's task."""
+        """Open the highlighted task."""
         if self.row is not None:
             self.ctx.go("task", self.row.task.id)
 
     def act_back(self) -> None:
-        """Go back to where one came from."""
+        """Go back to the previous screen."""
         self.ctx.go("back")
 
     def act_cancel_flow(self) -> None:
-        """Cancel what is open of the flow."""
+        """Cancel the flow's open tasks."""
         self._steer_flow("cancel", TaskFilter(status=ordered(ADMITS["cancel"])))
 
     def act_pause_flow(self) -> None:
-        """Pause what waits or runs of the flow."""
+        """Pause the flow's waiting and running tasks."""
         self._steer_flow("pause", TaskFilter(status=ordered(ADMITS["pause"])))
 
     def act_resume_flow(self) -> None:
-        """Let what is paused of the flow go on."""
+        """Resume the flow's paused tasks."""
         self._steer_flow("resume", TaskFilter(status=[Status.PAUSED]))
 
     def act_rerun_failed(self) -> None:
-        """Run again what failed of the flow, and put back what was cancelled because of it."""
+        """Rerun the flow's failed tasks, and those that were cancelled because of them."""
         self._steer_flow("rerun", *RERUN)
 
     def _steer_flow(self, verb: Verb, *wanted: TaskFilter) -> None:

@@ -1,4 +1,4 @@
-"""What the lists share that grow at their head: the cursor follows the newest row, and the list may stand still."""
+"""What lists share that grow at the top: the cursor follows the newest row, and the list can be frozen."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from treadle_tui.widgets.grid import Grid
 
 
 class FollowingScreen(ListScreen[Row]):
-    """A list in which the cursor stays with the newest row until it is moved."""
+    """A list in which the cursor stays on the newest row until it is moved."""
 
     def __init__(self, ctx: ScreenContext, *, start_at: str | None = None) -> None:
         super().__init__(ctx, start_at=start_at)
@@ -16,37 +16,37 @@ class FollowingScreen(ListScreen[Row]):
         self.is_frozen = False
 
     def set_titles(self) -> None:
-        """Tell what is shown, and `how`."""
+        """Show what the list contains, and `how`."""
         raise NotImplementedError
 
     @property
     def how(self) -> str:
-        """What becomes of the cursor, and of what comes."""
-        return "frozen" if self.is_frozen else "follows the newest" if self.follows else "stays with the row"
+        """How the list and the cursor behave, for the title."""
+        return "frozen" if self.is_frozen else "follows the newest" if self.follows else "stays on the row"
 
     def show_newest(self, rows: Sequence[Row]) -> None:
-        """Show rows, the newest first."""
+        """Show rows, which are sorted newest first."""
         if self.follows:
             self.pane.rows.pinned = False
         self.show_rows(rows)
         self.pane.rows.pinned = True
 
     def draw_ages(self) -> None:
-        """Tell how old what is shown is, and what was done; the rows have no ages."""
+        """Update the notice and the titles; the rows have no ages."""
         self.show_notice()
         self.set_titles()
 
     def on_grid_moved(self, event: Grid.Moved) -> None:
-        """In the first row the cursor follows what comes; elsewhere it stays with its row."""
+        """Follow the newest row while the cursor is on it; elsewhere, keep the cursor on its row."""
         self.follows = self.pane.rows.index == 0
         self.set_titles()
 
     def act_follow(self) -> None:
-        """Go to the newest row, and stay there."""
+        """Go to the newest row, and follow it."""
         self.is_frozen, self.follows = False, True
         self.draw(self.WATCHES)
 
     def act_freeze(self) -> None:
-        """Let the list stand still, or go on."""
+        """Freeze the list, or let it continue."""
         self.is_frozen = not self.is_frozen
         self.draw(self.WATCHES)

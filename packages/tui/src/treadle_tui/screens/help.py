@@ -1,4 +1,4 @@
-"""Every key, made of the registry of actions."""
+"""The help: every key, generated from the registry of actions."""
 
 from typing import ClassVar
 
@@ -19,11 +19,11 @@ from treadle_tui.widgets.reader import Reader
 from treadle_tui.widgets.search import Search
 
 INDENT = 24
-"""Cells before what an action does."""
+"""The column, in cells, at which the descriptions start."""
 
 
 def help_lines(keymap: Keymap, *, read_only: bool, web: bool = False) -> list[Spans]:
-    """Return the help: every action by where its key works, then the filter language."""
+    """Return the help: every action, by where its key works, then the filter language."""
     lines: list[Spans] = []
     for scope, title in SCOPE_TITLES.items():
         lines += [(Span(title, "title"),)]
@@ -31,14 +31,14 @@ def help_lines(keymap: Keymap, *, read_only: bool, web: bool = False) -> list[Sp
         lines.append(())
     lines.append((Span("Commands", "title"),))
     example = Span(":pause queue @global:tasks:billing", "accent")
-    lines.append((Span("  Each action is a command too, some with more behind it: ", "dim"), example))
+    lines.append((Span("  Each action is also a command, and some take an argument: ", "dim"), example))
     lines += [(Span(f"  :{short:<7}", "accent"), Span(f"short for :{name}", "dim")) for short, name in SHORT.items()]
     lines.append(())
     lines.append((Span("The filter", "title"),))
     lines += [(Span(f"  {key + ':':<10}", "accent"), Span(known.means, "dim")) for key, known in KEYS.items()]
     negated = ", ".join(f"-{key}:" for key, known in KEYS.items() if known.negates)
-    lines.append((Span(f"  {negated}", "accent"), Span("  what is not so.", "dim")))
-    lines.append((Span("  Other words are looked for in ids, payloads and errors; quotes keep spaces.", "dim"),))
+    lines.append((Span(f"  {negated}", "accent"), Span("  the opposite.", "dim")))
+    lines.append((Span("  Other words are searched for in ids, payloads and errors; quotes keep spaces.", "dim"),))
     return lines
 
 
@@ -54,7 +54,7 @@ def _line(action: Action, keymap: Keymap, *, read_only: bool, web: bool) -> Span
 
 
 class Help(ModalScreen[None]):
-    """Shows it from where one is; it can be searched, and any of the usual keys closes it."""
+    """Shows the help over the current screen; it can be searched, and is closed by the usual keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", show=False),
@@ -74,13 +74,13 @@ class Help(ModalScreen[None]):
         self._search = Search("find in the help")
 
     def compose(self) -> ComposeResult:
-        """Show the text, and beneath it what is looked for."""
+        """Yield the text, and the search line beneath it."""
         with Vertical(id="help-box"):
             yield self._reader
             yield self._search
 
     def on_mount(self) -> None:
-        """Write the text, and begin with the keys of where one is."""
+        """Show the text, starting at the keys of the current pane."""
         self._reader.show(self._lines)
         self._reader.focus()
         self._show_titles()
@@ -89,35 +89,35 @@ class Help(ModalScreen[None]):
             self.call_after_refresh(self._reader.go_to_line, self._lines.index(title))
 
     def _show_titles(self) -> None:
-        found = f"  {self._reader.told}" if self._reader.told else ""
+        found = f"  {self._reader.found_words}" if self._reader.found_words else ""
         find, following, last = (self._keymap.cap(name) for name in ("filter", "next-match", "last-match"))
         keys = {following: "next", last: "last", "esc": "leave the search"} if found else {"esc": "close"}
         self._reader.set_titles((Span("Help", "title"), Span(found, "dim")), key_words({find: "find", **keys}))
 
     def action_find(self) -> None:
-        """Let something be looked for."""
+        """Open the search line."""
         self._search.begin()
         self._reader.set_titles((Span("Help", "title"),), key_words(Search.KEYS))
 
     def on_search_wanted(self, event: Search.Wanted) -> None:
-        """Look for it."""
+        """Search for the text."""
         self._reader.focus()
         self._reader.search(event.text)
         self._show_titles()
 
     def action_next(self, by: int) -> None:
-        """Go to the next place where it is, or the one before."""
+        """Go to the next or the previous match."""
         self._reader.next_match(by)
         self._show_titles()
 
     def action_leave(self) -> None:
-        """Leave the search, or close."""
-        if self._reader.told:
+        """End the search, or close the help."""
+        if self._reader.found_words:
             self._reader.search("")
             self._show_titles()
         else:
             self.dismiss()
 
     def action_dismiss_help(self) -> None:
-        """Close."""
+        """Close the help."""
         self.dismiss()

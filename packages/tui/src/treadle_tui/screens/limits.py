@@ -1,4 +1,4 @@
-"""The limits: how much of each is used, who waits, and which keys are the fullest."""
+"""The limits screen: how much of each is used, who waits, and which keys are busiest."""
 
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ from treadle_tui.screens.list_screen import ListScreen
 
 
 class Limits(ListScreen[LimitRow]):
-    """Every limit, with its keys beneath it; watched for as long as somebody looks."""
+    """Every limit, with its keys beneath it."""
 
     SCOPE: ClassVar[Scope] = "limits"
     COLUMNS = LIMIT_COLUMNS
@@ -23,12 +23,12 @@ class Limits(ListScreen[LimitRow]):
 
     def __init__(self, ctx: ScreenContext, *, start_at: str | None = None) -> None:
         super().__init__(ctx, start_at=start_at)
-        # What waits for limits is counted for those who look alone.
+        # Subscribed only while the screen is open: the server counts the waiting tasks just for its viewers.
         self.wants = Want("limits")
         self._folded: set[str] = set()
 
     def update_rows(self) -> None:
-        """Show the limits that the filter means."""
+        """Show the limits that match the filter."""
         table, now = self.ctx.model.limits, self.ctx.model.now()
         rows = limit_rows(table.rows.values(), self.wanted, self._folded)
         self.show_rows(rows)
@@ -48,14 +48,14 @@ class Limits(ListScreen[LimitRow]):
         return self.row.key.key if self.row.is_beneath and self.row.key is not None else self.row.item.name
 
     def offers(self, action: Action) -> bool:
-        """Offer to fold keys where there are some."""
+        """Offer to fold keys only if there are some."""
         return super().offers(action) and (action.name != "open" or self._has_keys())
 
     def _has_keys(self) -> bool:
         return self.row is not None and (self.row.is_beneath or self.row.has_keys)
 
     def act_open(self) -> None:
-        """Fold the limit's keys away, or show them again."""
+        """Fold or unfold the limit's keys."""
         if (row := self.row) is not None and self._has_keys():
             self._folded ^= {row.item.id}
             self.pane.rows.find(row.item.id)

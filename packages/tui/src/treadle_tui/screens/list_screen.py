@@ -1,4 +1,4 @@
-"""What the screens of one list share: the grid, the filter line where there is one, and verbs on a row's task."""
+"""What list screens share: the grid, the filter line if there is one, and verbs on a row's task or worker."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -29,37 +29,37 @@ from treadle_tui.widgets.grid import Grid, grid_of
 from treadle_tui.widgets.styled_text import StyledText
 
 OF_LIST = frozenset({"freeze"})
-"""What means a list itself, whether or not there are rows."""
+"""The actions that concern the list itself, even if it has no rows."""
 
 
 class ListedRow(Protocol):
-    """A row that is told from the others, and can be written to a file."""
+    """A row that has an id and can be exported."""
 
     @property
     def id(self) -> str:
-        """What tells it from the others."""
+        """The row's id."""
 
     def exported(self) -> dict[str, Any]:
-        """Return what is written of it."""
+        """Return the fields that are written to an exported file."""
 
 
 Row = TypeVar("Row", bound=ListedRow)
 
 
 class ListScreen(BaseScreen, Generic[Row]):
-    """One pane that fills the screen."""
+    """A screen with a single pane."""
 
     SCOPE: ClassVar[Scope]
     COLUMNS: ClassVar[Sequence[Column[Any]]]
     EXPORTS: ClassVar[str] = ""
-    """What its rows are called in a file, where that is not the scope's name."""
+    """The name of the rows in an exported file, if it is not the scope's name."""
     FILTERS: ClassVar[bool] = False
     """Whether there is a filter line."""
 
     def __init__(self, ctx: ScreenContext, *, start_at: str | None = None) -> None:
         super().__init__(ctx)
         self._start_at = start_at
-        """The row that one came for."""
+        """The row to highlight first."""
         self.wanted = TaskFilter()
         self.filter_text = ""
         self.pane: Pane[Row] = Pane(self.COLUMNS, ctx.cell_context, empty=self.empty)
@@ -67,36 +67,36 @@ class ListScreen(BaseScreen, Generic[Row]):
         self._filter_line = self.make_filter_line() if self.FILTERS else None
         self._notice = StyledText(id="notice-line")
 
-    # What a screen says of itself.
+    # Defined by each screen.
 
     def empty(self) -> Sequence[Spans]:
-        """Return what stands there instead of rows."""
+        """Return the text to show instead of rows."""
         return none_of(self.ctx.model, self.SCOPE, self.filter_text, self.ctx.glyphs, self.ctx.keymap)
 
     def make_filter_line(self) -> FilterLine:
-        """Return the line that takes a filter."""
+        """Return the filter line."""
         return FilterLine(self.ctx.filter_words())
 
     def update_rows(self) -> None:
-        """Give the pane the rows as they are now, and the grid its titles."""
+        """Update the pane's rows and the grid's titles."""
         raise NotImplementedError
 
     def offers(self, action: Action) -> bool:
-        """Name what means a row only where one is highlighted."""
+        """Offer actions on a row only if one is highlighted."""
         return self.row is not None or "everywhere" in action.scopes or action.name in OF_LIST
 
     def task_id(self) -> str | None:
-        """Return the task that a verb on the highlighted row means."""
+        """Return the id of the task that verbs on the highlighted row act on."""
         return None
 
     # Shared by all of them.
 
     def show_rows(self, rows: Sequence[Row]) -> None:
-        """Give the pane its rows, in their order."""
+        """Show these rows in this order."""
         self.pane.rows.update([row.id for row in rows], {row.id: row for row in rows})
 
     def tell_counts(self, table: Table[Any], title: str, counts: str, foot: str) -> None:
-        """Write what the frame says; of a table that nobody has told of yet it is not known how much is in it."""
+        """Set the grid's titles; the counts of a table that is not loaded yet are unknown."""
         upper = (Span(title, "title"), Span(f"  {UNKNOWN if table.known_at is None else counts}", "dim"))
         self.grid.set_titles(self.ctx.aged(upper, table.topic), (Span(foot, "dim"),) if foot else ())
 
@@ -109,17 +109,17 @@ class ListScreen(BaseScreen, Generic[Row]):
             yield self._notice
 
     def on_mount(self) -> None:
-        """Begin in the pane."""
+        """Start with the focus in the pane."""
         self.grid.focus()
 
     @property
     def scope(self) -> Scope:
-        """The pane's own keys."""
+        """The scope of the pane's keys."""
         return self.SCOPE
 
     @property
     def row(self) -> Row | None:
-        """The row that is highlighted."""
+        """The highlighted row."""
         return self.pane.rows.highlighted
 
     def copied(self) -> str | None:
@@ -134,7 +134,7 @@ class ListScreen(BaseScreen, Generic[Row]):
         )
 
     def draw(self, dirty: Dirty) -> None:
-        """Draw the list anew."""
+        """Draw the list."""
         self.update_rows()
         if self._start_at is not None and self.pane.rows.find(self._start_at):
             self._start_at = None
@@ -143,25 +143,25 @@ class ListScreen(BaseScreen, Generic[Row]):
         self.show_keys()
 
     def draw_ages(self) -> None:
-        """Ages in the list go on."""
+        """Update the ages in the list."""
         self.draw(self.WATCHES)
 
     def show_notice(self) -> None:
-        """Tell what was done, for as long as it is news."""
+        """Show what was done last, for a while."""
         if self._filter_line is not None:
             self._filter_line.notice(self.ctx.notice())
         else:
             self._notice.show_whole([(Span(" "), *self.ctx.notice())])
 
     def act(self, name: str) -> None:
-        """Let the pane move by itself."""
+        """Pass moves to the pane."""
         if name in MOVES:
             self.grid.move(name)
         else:
             super().act(name)
 
     def act_back(self) -> None:
-        """Take the filter away, or go back to the queues."""
+        """Clear the filter, or go back to the queues."""
         if self.filter_text:
             self.narrow("")
         else:
@@ -170,32 +170,32 @@ class ListScreen(BaseScreen, Generic[Row]):
     # The filter.
 
     def act_filter(self) -> None:
-        """Filter this list where it has a filter, the tasks elsewhere."""
+        """Filter this list, or the tasks if this list has no filter."""
         if self._filter_line is not None:
             self._filter_line.edit()
         else:
             super().act_filter()
 
     def on_filter_line_left(self) -> None:
-        """Go to what is filtered."""
+        """Focus the filtered list."""
         self.grid.focus()
 
     def on_filter_line_submitted(self, event: FilterLine.Submitted) -> None:
-        """Filter, or say what is wrong with the filter."""
+        """Apply the filter, or show what is wrong with it."""
         self.narrow(event.text)
 
     def narrow(self, text: str) -> None:
-        """Show the rows that a filter means; one that can't be read changes nothing."""
+        """Show the rows that match a filter; an invalid one changes nothing."""
         try:
             self.wanted = filters.parse(text, now=self.ctx.model.time.now())
         except FilterError as error:
             self.tell(Report(str(error), ok=False))
             return
-        self.ctx.mended()
-        self.begin_anew(text)
+        self.ctx.clear_error()
+        self.restart(text)
 
-    def begin_anew(self, text: str) -> None:
-        """Show what a text leaves of the list, from its first row."""
+    def restart(self, text: str) -> None:
+        """Show the rows that match a text, from the first one."""
         self.filter_text = text
         if self._filter_line is not None:
             self._filter_line.put(text)
@@ -207,22 +207,22 @@ class ListScreen(BaseScreen, Generic[Row]):
     # Verbs on a row's worker.
 
     def on_grid_moved(self, _: Grid.Moved) -> None:
-        """Name the keys that mean something for the row that is highlighted now."""
+        """Show the keys for the newly highlighted row."""
         self.show_keys()
 
     def offers_of_worker(self, key: str | None) -> dict[str, bool]:
-        """Return which verbs are offered of the worker with this id: who is lost is forgotten, any other may drain."""
+        """Return whether each verb is offered for this worker: `remove` if it is lost, otherwise `drain`."""
         row = self.ctx.model.worker_rows().get(key or "")
         is_lost = row is not None and row.health == "lost"
         return {"remove-worker": is_lost, "drain-worker": row is not None and not is_lost and row.health != "draining"}
 
     def steer_worker(self, key: str | None, verb: Callable[[WorkerRow], Coroutine[Any, Any, Report]]) -> None:
-        """Do something to the worker with this id, if it is there, and say what came of it."""
+        """Carry out a verb on the worker with this id, if it exists, and show the result."""
         row = self.ctx.model.worker_rows().get(key or "")
         if row is not None:
-            self.tell_of(verb(row))
+            self.show_report_of(verb(row))
 
-    # Verbs on a row's task: it is read anew first, for the row says too little of it to act on.
+    # Verbs on a row's task. The task is fetched first: the row has too little data to act on.
 
     def _steer(self, verb: Verb) -> None:
         key = self.task_id()
@@ -235,6 +235,6 @@ class ListScreen(BaseScreen, Generic[Row]):
         try:
             task = await self.requests.fetch(key)
         except FAILURES as error:
-            self.post_message(self.Told(failed(verb, str(error))))
+            self.post_message(self.Reported(failed(verb, str(error))))
         else:
             self.post_message(self.Named(verb, [task], are_first=False))

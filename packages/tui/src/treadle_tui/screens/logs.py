@@ -1,4 +1,4 @@
-"""The logs of the tasks of a list, a queue or a worker as one, followed as they are written."""
+"""The logs of the tasks of a list, a queue or a worker, merged and followed."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -19,7 +19,7 @@ from treadle_tui.widgets.filter_line import FilterLine
 
 
 class Logs(FollowingScreen[LogRow]):
-    """Watched while it is open; the cursor stays with the newest line until it is moved."""
+    """Subscribed to while it is open; the cursor stays on the newest line until it is moved."""
 
     SCOPE: ClassVar[Scope] = "logs"
     COLUMNS = LOG_COLUMNS
@@ -27,26 +27,26 @@ class Logs(FollowingScreen[LogRow]):
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.LOGS
 
     def __init__(self, ctx: ScreenContext, *, start_at: str | None = None) -> None:
-        """`start_at` is the filter that says whose logs are meant."""
+        """`start_at` is the filter for the tasks whose logs to show."""
         super().__init__(ctx)
         self._whose = start_at or ""
         self.wants = Want("logs", window=Window(filter=filters.parse(self._whose, now=ctx.model.time.now())))
         self._lines: list[LogRow] = []
         self._merged: object = None
-        """The table's rows of which the lines are."""
+        """The table's rows that the lines were made from."""
 
     def empty(self) -> Sequence[Spans]:
-        """Return what stands there instead of rows."""
+        """Return the text to show instead of rows."""
         return no_logs(self.ctx.model, self.filter_text, self.ctx.keymap)
 
     def make_filter_line(self) -> FilterLine:
-        """Return a line that takes a text, which is looked for in the lines."""
-        return FilterLine(None, placeholder="find: a text in the lines")
+        """Return a line for a text to find in the log lines."""
+        return FilterLine(None, placeholder="find text in the lines")
 
     # The lines.
 
     def update_rows(self) -> None:
-        """Show the lines that the text is in; the same ones while the list is frozen."""
+        """Show the lines that contain the text; unchanged while the list is frozen."""
         if not self.is_frozen:
             rows, text = self.ctx.model.logs.rows, self.filter_text
             if rows is not self._merged:
@@ -55,7 +55,7 @@ class Logs(FollowingScreen[LogRow]):
         self.set_titles()
 
     def set_titles(self) -> None:
-        """Tell whose lines these are, and how many of all."""
+        """Show whose lines these are, and how many of all."""
         table = self.ctx.model.logs
         whose = self.ctx.glyphs.clean(self._whose or "all tasks", limit=60)
         number = len({row.task_id for row in self._lines})
@@ -67,14 +67,14 @@ class Logs(FollowingScreen[LogRow]):
         self.grid.set_titles(self.ctx.aged(title, "logs"), (Span(f"{self.how}{count}", "dim"),))
 
     def narrow(self, text: str) -> None:
-        """Show the lines that a text is in."""
+        """Show the lines that contain a text."""
         self.follows = True
-        self.begin_anew(text.strip())
+        self.restart(text.strip())
 
-    # What the reader does.
+    # Actions.
 
     def act_back(self) -> None:
-        """Take the text away, or go back to the list."""
+        """Clear the text, or go back to the list."""
         if self.filter_text:
             self.narrow("")
         else:

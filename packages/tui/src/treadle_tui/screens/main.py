@@ -37,17 +37,17 @@ from treadle_tui.widgets.filter_line import FilterLine
 from treadle_tui.widgets.grid import Grid, QueueGrid, TaskGrid
 
 OF_ROW = frozenset({"mark", "copy", "pause-queue", "resume-queue"})
-"""What means nothing where no queue, or no task, is highlighted."""
+"""Actions that need a highlighted queue or task."""
 
 
 class Main(BaseScreen):
-    """Queues above, tasks beneath, the filter under them."""
+    """The queues on top, the tasks beneath them, and the filter at the bottom."""
 
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS | Dirty.TASKS | Dirty.TASK | Dirty.FAILURES
 
     @dataclass
     class Frozen(Message):
-        """The server named all tasks that a filter means."""
+        """The server named all tasks that match a filter."""
 
         asked: tuple[str, str | None]
         frozen: bulk.Frozen
@@ -59,7 +59,7 @@ class Main(BaseScreen):
         self._arranged_by = self._sort
         self._has_tombstone = False
         self._is_wide = False
-        """Whether queues have their whole names."""
+        """Whether queues are shown with their full names."""
         self._queues: Pane[QueueRow] = Pane(queue_columns(), ctx.cell_context, empty=lambda: no_queues(ctx.model))
         empty = partial(no_tasks, ctx.model, ctx.query, ctx.glyphs, ctx.keymap)
         self._list = TaskList(ctx.model, ctx.query, ctx.keymap, ctx.cell_context, empty)
@@ -74,7 +74,7 @@ class Main(BaseScreen):
         yield self._filter_line
 
     def on_mount(self) -> None:
-        """Begin in the queues."""
+        """Start with the focus in the queues."""
         self.ctx.feed.want(*map(Want, ALERT_TOPICS))
         self._filter_line.put(self.ctx.query.text)
         self._begin_list()
@@ -82,7 +82,7 @@ class Main(BaseScreen):
 
     @property
     def scope(self) -> Scope:
-        """Which pane has the focus."""
+        """The scope of the focused pane."""
         return self.focused.SCOPE if isinstance(self.focused, QueueGrid | TaskGrid) else "everywhere"
 
     def chosen(self) -> Sequence[TaskRef]:
@@ -90,11 +90,11 @@ class Main(BaseScreen):
         return self._list.chosen()
 
     def unsafe(self) -> Refusal | None:
-        """Return why no verb may act on what is highlighted just now."""
+        """Return why no verb may act on the highlighted row right now, or None if it may."""
         return self._list.unsafe()
 
     def offers(self, action: Action) -> bool:
-        """Name what means a queue or a task only where one is highlighted, and what a queue can be brought to."""
+        """Offer actions on a queue or task only if one is highlighted, and pause or resume by the queue's state."""
         queue = self._queues.rows.highlighted if self.scope == "queues" else None
         if queue is not None and action.name in {"pause-queue", "resume-queue"}:
             return queue.name != ALL_QUEUES and queue.job.paused is (action.name == "resume-queue")
@@ -103,7 +103,7 @@ class Main(BaseScreen):
         return action.name not in OF_ROW or self.copied() is not None
 
     def exported(self) -> ExportRequest:
-        """Return what `export` writes: the queues, the marked tasks, or the whole list of them."""
+        """Return what `export` writes: the queues, the marked tasks, or the whole list of tasks."""
         if self.scope == "queues":
             rows = self._queues.rows
             queues = (rows.rows[key] for key in rows.keys if key != ALL_QUEUES)
@@ -130,8 +130,8 @@ class Main(BaseScreen):
         self._set_titles()
 
     def draw_ages(self) -> None:
-        """Draw ages anew."""
-        if self.ctx.query.move_on():
+        """Update the ages."""
+        if self.ctx.query.reevaluate():
             self._want()
         self._follow_tombstone()
         self._queue_grid.redraw()
@@ -149,13 +149,13 @@ class Main(BaseScreen):
         self._follow_queue()
 
     def _arrange(self, rows: dict[str, QueueRow]) -> None:
-        """Put the queues into their order; while neither is another that is done once."""
+        """Sort the queues; called only when the rows or the order have changed."""
         self._arranged, self._arranged_by = rows, self._sort
         lines = arranged(rows.values(), self._sort, self.ctx.model.every_queue())
         begins = self._queues.rows.cursor is None
         self._queues.rows.update(list(lines), lines)
         if begins and rows and not (self.ctx.query.begins_everywhere and self._queues.rows.find(ALL_QUEUES)):
-            # One comes to see where the work is; from then on the cursor is the reader's.
+            # Start at the queue with the most work; from then on the user moves the cursor.
             self._queues.rows.find(max(lines, key=lambda key: -1 if key == ALL_QUEUES else rows[key].pending))
 
     def _draw_tasks(self) -> None:
@@ -165,7 +165,7 @@ class Main(BaseScreen):
         self._task_grid.rows_changed()
 
     def _follow_tombstone(self) -> None:
-        """Watch the highlighted task that left the list, so that its true state is told."""
+        """Subscribe to a highlighted task that left the list, so that its current state is shown."""
         key = self._list.tombstone
         if key is not None:
             self.ctx.feed.want(Want("task", task_id=key))
@@ -183,10 +183,10 @@ class Main(BaseScreen):
         self._task_grid.set_titles(self.ctx.aged(title, "tasks"), self._list.footing(first, self._task_grid.page))
         self.show_keys()
 
-    # What the reader does.
+    # Actions.
 
     def act(self, name: str) -> None:
-        """Let the focused pane move by itself."""
+        """Pass moves to the focused pane."""
         if name in MOVES and isinstance(self.focused, Grid):
             self.focused.move(name)
         else:
@@ -208,14 +208,14 @@ class Main(BaseScreen):
         self._set_titles()
 
     def act_open(self) -> None:
-        """Go from the queue to its tasks, from a task to its own screen."""
+        """Go from a queue to its tasks, or from a task to its screen."""
         if self.scope == "queues":
             self.focus_pane("tasks")
         elif self._list.rows.cursor is not None:
             self.ctx.go("task", self._list.rows.cursor)
 
     def act_back(self) -> None:
-        """Forget the marks, then the filter, then go up to the queues."""
+        """Clear the marks, or the filter, or go up to the queues."""
         if self._list.marks:
             self._list.marks.clear()
             self._redraw_tasks()
@@ -225,20 +225,20 @@ class Main(BaseScreen):
             self.focus_pane("queues")
 
     def act_mark(self) -> None:
-        """Mark the task and go on to the next."""
+        """Mark the task and move to the next."""
         if self._list.rows.highlighted is not None:
             self._list.marks.turn(self._list.rows.highlighted)
         self._task_grid.move("down")
 
     def act_mark_all(self) -> None:
-        """Mark every task that the filter means, or none; those that are not loaded the server names."""
+        """Mark every task that matches the filter, or none; the server names those that are not loaded."""
         if not self._list.mark_loaded():
             self.open_after(self._freeze(), group="mark")
         self._redraw_tasks()
 
     @property
     def marks(self) -> Marks:
-        """The marked tasks, as they were seen last."""
+        """The marked tasks, as last seen."""
         return self._list.marks
 
     async def _freeze(self) -> None:
@@ -246,28 +246,28 @@ class Main(BaseScreen):
         try:
             frozen = await self.requests.freeze(self.ctx.query.filter, self.ctx.query.order)
         except FAILURES as error:
-            self.post_message(self.Told(failed("mark all", str(error))))
+            self.post_message(self.Reported(failed("mark all", str(error))))
         else:
             self.post_message(self.Frozen(asked, frozen))
 
     def on_main_frozen(self, event: Frozen) -> None:
-        """Mark what the server named, if the list still is the one that was meant."""
+        """Mark the tasks that the server named, unless the list has changed meanwhile."""
         if event.asked != self.ctx.query.asked:
             return
         self._list.marks.add(event.frozen.items)
         if event.frozen.is_capped:
-            text = f"marked the first {len(event.frozen.items):,}: no more are marked at once"
+            text = f"marked only the first {len(event.frozen.items):,}: the most that can be marked at once"
             self.tell(Report(text, ok=False))
         self._redraw_tasks()
 
     def act_freeze(self) -> None:
-        """Let the list stand still, or go on."""
+        """Freeze the list, or let it continue."""
         self._list.toggle_frozen()
         self._draw_tasks()
         self._set_titles()
 
     def act_follow(self) -> None:
-        """Let the highlight stay in the first row, or with its task."""
+        """Keep the highlight on the first row, or on its current task."""
         self._list.toggle_follow()
         self._task_grid.rows_changed()
         self._task_grid.reveal()
@@ -278,19 +278,19 @@ class Main(BaseScreen):
         self._set_titles()
 
     def act_sort(self) -> None:
-        """Take the pane's next order."""
+        """Switch to the pane's next sort order."""
         names = list(self.orders())
         present = self._sort if self.scope == "queues" else self.ctx.query.order
         self.with_sort(names[(names.index(present) + 1) % len(names)])
 
     def orders(self) -> Iterable[str]:
-        """Return the orders of the focused pane."""
+        """Return the sort orders of the focused pane."""
         return SORTS if self.scope == "queues" else ORDERS
 
     def with_sort(self, name: str) -> None:
-        """Sort the focused pane by this order of its."""
+        """Sort the focused pane by one of its orders."""
         if name not in self.orders():
-            self.tell(Report(f'there is no order "{name}" here: it is one of {", ".join(self.orders())}', ok=False))
+            self.tell(Report(f'unknown order "{name}": use one of {", ".join(self.orders())}', ok=False))
         elif self.scope == "queues":
             self._sort = name
             self._draw_queues()
@@ -300,7 +300,7 @@ class Main(BaseScreen):
         self._set_titles()
 
     def act_wide(self) -> None:
-        """Show whole names, or payloads, at the cost of the other columns; or all columns again."""
+        """Show full names or payloads at the cost of other columns, or all columns again."""
         if self.scope == "tasks":
             self._list.wide = not self._list.wide
             self._list.choose_columns()
@@ -318,13 +318,13 @@ class Main(BaseScreen):
         self._pause_queue(paused=True)
 
     def act_logs(self) -> None:
-        """Read the logs of the highlighted queue, or of the listed tasks, as one."""
+        """Show the merged logs of the highlighted queue or of the listed tasks."""
         job = None if self._queues.rows.cursor == ALL_QUEUES else self._queues.rows.cursor
         wanted = TaskFilter(job=job) if self.scope == "queues" else self.ctx.query.filter
         self.ctx.go("logs", filters.write(wanted))
 
     def act_retry_failed(self) -> None:
-        """Retry all that failed of the highlighted queue."""
+        """Retry the failed tasks of the highlighted queue."""
         job = self._queues.rows.cursor
         if job is not None:
             self.steer_all("resume", TaskFilter(job=None if job == ALL_QUEUES else job, status=[Status.FAILED]))
@@ -335,22 +335,22 @@ class Main(BaseScreen):
 
     def _pause_queue(self, *, paused: bool) -> None:
         if self._queues.rows.cursor == ALL_QUEUES:
-            self.tell(Report("queues are paused and resumed one by one: go to one of them", ok=False))
+            self.tell(Report("queues are paused and resumed one at a time: go to one of them", ok=False))
         elif self._queues.rows.cursor is not None:
-            self.tell_of(self.ctx.executor.pause_queue(self._queues.rows.cursor, paused=paused))
+            self.show_report_of(self.ctx.executor.pause_queue(self._queues.rows.cursor, paused=paused))
 
     # The filter.
 
     def act_filter(self) -> None:
-        """Let the reader type a filter, with the very next key."""
+        """Focus the filter line, in time for the very next key."""
         self._filter_line.edit()
 
     def focus_pane(self, name: str) -> None:
-        """Go to the queues or the tasks, at once: a key typed ahead must not act on the pane that was left."""
+        """Focus the queues or the tasks at once, so that a key typed ahead doesn't act on the previous pane."""
         self.set_focus(self._queue_grid if name == "queues" else self._task_grid)
 
     def select(self, job: str) -> None:
-        """Go to a queue."""
+        """Highlight a queue."""
         self._queues.rows.find(job)
         self._follow_queue()
         self._queue_grid.rows_changed()
@@ -358,28 +358,28 @@ class Main(BaseScreen):
         self._set_titles()
 
     def on_filter_line_left(self) -> None:
-        """Go to what is filtered."""
+        """Focus the filtered list."""
         self.focus_pane("tasks")
 
     def on_filter_line_submitted(self, event: FilterLine.Submitted) -> None:
-        """Filter, or say what is wrong with the filter."""
+        """Apply the filter, or show what is wrong with it."""
         self.narrow(event.text)
 
     def narrow(self, text: str) -> None:
-        """Show the tasks that a filter means; one that can't be read changes nothing."""
+        """Show the tasks that match a filter; an invalid one changes nothing."""
         try:
             self.ctx.query.narrow(text)
         except filters.FilterError as error:
             self.tell(Report(str(error), ok=False))
             return
-        self.ctx.mended()
+        self.ctx.clear_error()
         self._filter_line.put(text)
         self._begin_list()
         self.draw_ages()
         self.focus_pane("tasks")
 
     def narrow_everywhere(self, text: str) -> None:
-        """Show the tasks of every queue that a filter means, unless it names one."""
+        """Show the matching tasks of every queue, unless the filter names one."""
         self.select(ALL_QUEUES)
         self.narrow(text)
 

@@ -1,4 +1,4 @@
-"""Sends a task a message: asks for it, sends it, and asks again with the reason when it was not taken."""
+"""Sends a message to a task: asks for it, sends it, and asks again with the reason if that failed."""
 
 from dataclasses import dataclass
 
@@ -14,11 +14,11 @@ from treadle_tui.widgets.message_prompt import MessagePrompt
 
 
 class MessageActions(BaseScreen):
-    """A screen of one task; what is asked runs beside it, and it is told by message."""
+    """A task's screen from which messages can be sent. Requests run in the background and report by message."""
 
     @dataclass
     class Wanted(Message):
-        """A message is to be written: for whom, and the name that the task waits for."""
+        """The user is to write a message: to which task, and the name that it waits for."""
 
         task: TaskItem
         draft: Draft
@@ -27,7 +27,7 @@ class MessageActions(BaseScreen):
 
     @property
     def receiver(self) -> str:
-        """Return the id of the task that messages are for."""
+        """The id of the task that messages are sent to."""
         raise NotImplementedError
 
     def act_send(self) -> None:
@@ -38,10 +38,10 @@ class MessageActions(BaseScreen):
             self.open_after(self._begin(), group="message")
 
     def with_send(self, line: str) -> None:
-        """Send what was typed: a name, and data as JSON. Raises `MessageError` when it is neither."""
+        """Send a typed message: a name, and data as JSON. Raises `MessageError` if it is invalid."""
         self.run_worker(self._send_line(read_line(line)), group="message")
 
-    # These run beside the screen and tell it by message; they touch no widget.
+    # These run in the background and report by message; they touch no widget.
 
     async def _begin(self) -> None:
         try:
@@ -50,7 +50,7 @@ class MessageActions(BaseScreen):
             self.post_error(error)
             return
         if (refusal := refused(task)) is not None:
-            self.post_message(self.Told(refusal.report))
+            self.post_message(self.Reported(refusal.report))
             return
         waits_for = waited_for(task, last)
         written = None if waits_for is None else write_name(waits_for)
@@ -63,19 +63,19 @@ class MessageActions(BaseScreen):
             self.post_error(error)
             return
         if (refusal := refused(task)) is not None:
-            self.post_message(self.Told(refusal.report))
+            self.post_message(self.Reported(refusal.report))
         else:
             await self._send(task, draft, None)
 
     async def _send(self, task: TaskItem, draft: Draft, waits_for: str | None) -> None:
         report = await self.requests.send(task, draft)
         if report.ok:
-            self.post_message(self.Told(report))
+            self.post_message(self.Reported(report))
         else:
             self.post_message(self.Wanted(task, draft, waits_for, wrong=report.text))
 
     def on_message_actions_wanted(self, event: Wanted) -> None:
-        """Let it be written, or written again; a reader who has gone on to something else is only told."""
+        """Open the prompt, also after a failure; a user who has left the screen only sees the error."""
 
         def answered(draft: Draft | None) -> None:
             if draft is not None:

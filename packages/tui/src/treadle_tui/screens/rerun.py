@@ -1,4 +1,4 @@
-"""Runs an ended task again, after asking from where."""
+"""Reruns an ended task, after asking from where."""
 
 from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.state.marks import TaskRef
@@ -10,14 +10,14 @@ from treadle_tui.widgets.step_prompt import StepPrompt
 
 
 class RerunActions(BaseScreen):
-    """A screen of one task that can be run again; what is asked of the server runs beside it."""
+    """A task's screen from which the task can be rerun. Requests run in the background."""
 
     def steps_left_out(self) -> int:
-        """Return how many earlier ones it keeps."""
+        """Return how many earlier steps are not loaded."""
         return 0
 
     def act_rerun(self) -> None:
-        """Ask from where, and run the task again."""
+        """Ask from where, and rerun the task."""
         found = self._found()
         if isinstance(found, Refusal):
             self.tell(found.report)
@@ -26,22 +26,22 @@ class RerunActions(BaseScreen):
 
         def answered(line: str | None) -> None:
             if line is not None:
-                self.tell_of(self.ctx.executor.rerun(task, read_step(line)))
+                self.show_report_of(self.ctx.executor.rerun(task, read_step(line)))
 
-        prompt = StepPrompt(f"Run {short_id(task.id)} again", self.steps(), left_out=self.steps_left_out())
+        prompt = StepPrompt(f"Rerun {short_id(task.id)}", self.steps(), left_out=self.steps_left_out())
         self.app.push_screen(prompt, answered)
 
     def with_rerun(self, line: str) -> None:
-        """Run the task again from a step. Raises `StepError` when that is none, `CommandError` when it can't be."""
+        """Rerun the task from a step. Raises `StepError` for an invalid name, `CommandError` if it can't be rerun."""
         step = read_step(line)
         found = self._found()
         if isinstance(found, Refusal):
             raise CommandError(found.reason)
-        self.tell_of(self.ctx.executor.rerun(found, step))
+        self.show_report_of(self.ctx.executor.rerun(found, step))
 
     def _found(self) -> TaskRef | Refusal:
-        """Return the task, or why it can't be run again."""
+        """Return the task, or why it can't be rerun."""
         if (refusal := self.ctx.executor.off()) is not None:
             return refusal
         task = next(iter(self.chosen()), None)
-        return Refusal("this task is not here") if task is None else refused(task) or task
+        return Refusal("this task is not loaded") if task is None else refused(task) or task

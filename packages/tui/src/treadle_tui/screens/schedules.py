@@ -1,4 +1,4 @@
-"""The schedules: when each puts its task in, and what became of the last one."""
+"""The schedules screen: when each submits its task, and the state of its last one."""
 
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ from treadle_tui.screens.list_screen import ListScreen
 
 
 class Schedules(ListScreen[ScheduleRow]):
-    """Every schedule; paused, resumed and run from here."""
+    """Every schedule; they can be paused, resumed and run from here."""
 
     SCOPE: ClassVar[Scope] = "schedules"
     COLUMNS = SCHEDULE_COLUMNS
@@ -21,7 +21,7 @@ class Schedules(ListScreen[ScheduleRow]):
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.SCHEDULES
 
     def update_rows(self) -> None:
-        """Show the schedules that the filter means."""
+        """Show the schedules that match the filter."""
         model = self.ctx.model
         table = model.schedules
         rows = schedule_rows(table.rows.values(), self.wanted)
@@ -37,7 +37,7 @@ class Schedules(ListScreen[ScheduleRow]):
         return None if self.row is None else self.row.item.name
 
     def offers(self, action: Action) -> bool:
-        """Offer what the schedule can be brought to, and its last task where there was one."""
+        """Offer pause or resume by the schedule's state, and its last task if there is one."""
         if self.row is None:
             return super().offers(action)
         item = self.row.item
@@ -58,13 +58,13 @@ class Schedules(ListScreen[ScheduleRow]):
         self._act_on_it("pause")
 
     def act_resume_schedule(self) -> None:
-        """Let the highlighted schedule go on."""
+        """Resume the highlighted schedule."""
         self._act_on_it("resume")
 
     def act_run_schedule(self) -> None:
-        """Put the highlighted schedule's task in now."""
+        """Submit the highlighted schedule's task now."""
         self._act_on_it("run")
 
     def _act_on_it(self, verb: ScheduleVerb) -> None:
         if self.row is not None:
-            self.tell_of(self.ctx.executor.steer_schedule(verb, self.row.item.room_id, self.row.item.name))
+            self.show_report_of(self.ctx.executor.steer_schedule(verb, self.row.item.room_id, self.row.item.name))

@@ -1,4 +1,4 @@
-"""What changes tasks and queues: asks first where it must, and shows what became of each task."""
+"""Verbs on tasks: confirms them if necessary, carries them out, and shows the outcome for each task."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ from treadle_tui.widgets.outcomes import Outcomes
 
 
 class SteeringActions(AskingScreen):
-    """A screen whose reader steers tasks; which ones `chosen` says."""
+    """A screen with verbs for the tasks that `chosen` returns."""
 
     @dataclass
     class Named(Message):
-        """The server named all tasks that a verb is meant for."""
+        """The server named all tasks that a verb should act on."""
 
         verb: Verb
         tasks: Sequence[TaskRef]
         are_first: bool
-        """Whether more are meant than it names at once."""
+        """Whether there are more than it names at once."""
 
     def act_cancel(self) -> None:
         """Cancel the chosen tasks."""
@@ -41,14 +41,14 @@ class SteeringActions(AskingScreen):
         self._steer("resume")
 
     def act_undo(self) -> None:
-        """Take the last action back."""
-        self.tell_of(self.ctx.executor.undo())
+        """Undo the last action."""
+        self.show_report_of(self.ctx.executor.undo())
 
     def act_report(self) -> None:
-        """Look through what the last action did to each task."""
+        """Show what the last action did to each task."""
         report = self.ctx.report
         if report is None or not report.outcomes:
-            self.tell(Report("nothing was done yet to look through", ok=False))
+            self.tell(Report("no action to report on yet", ok=False))
         else:
             self.app.push_screen(Outcomes(report, self.ctx.glyphs))
 
@@ -64,12 +64,12 @@ class SteeringActions(AskingScreen):
         if isinstance(planned, Refusal):
             self.tell(planned.report)
         elif planned.question == "none":
-            self.tell_of(self.ctx.executor.carry_out(planned))
+            self.show_report_of(self.ctx.executor.carry_out(planned))
         else:
             self._ask(planned)
 
     def steer_all(self, verb: Verb, *wanted: TaskFilter) -> None:
-        """Act on all tasks that filters mean at this moment, those of the first one first, after the due question."""
+        """Act on all tasks that match one of the filters now, in the filters' order, after confirmation if needed."""
         if (refusal := self.ctx.executor.off()) is not None:
             self.tell(refusal.report)
         else:
@@ -84,20 +84,20 @@ class SteeringActions(AskingScreen):
                 named += frozen.items
                 are_first = are_first or frozen.is_capped
         except FAILURES as error:
-            self.post_message(self.Told(failed(verb, str(error))))
+            self.post_message(self.Reported(failed(verb, str(error))))
         else:
             self.post_message(self.Named(verb, named, are_first))
 
     def on_steering_actions_named(self, event: Named) -> None:
-        """Carry the verb out on the tasks that the server named."""
+        """Carry out the verb on the tasks that the server named."""
         if event.tasks:
             self._plan(event.verb, event.tasks, are_first=event.are_first)
         else:
-            self.tell(Report(f"nothing of it is left to {event.verb}", ok=False))
+            self.tell(Report(f"no tasks left to {event.verb}", ok=False))
 
     def _ask(self, planned: Plan) -> None:
         def answered(agreed: bool | None) -> None:  # noqa: FBT001 - Textual calls it with the dialog's result
             if agreed:
-                self.tell_of(self.ctx.executor.carry_out(planned))
+                self.show_report_of(self.ctx.executor.carry_out(planned))
 
         self.app.push_screen(Confirm(planned, self.ctx.glyphs), answered)

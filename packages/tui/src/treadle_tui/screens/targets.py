@@ -1,4 +1,4 @@
-"""The targets: what holds each, why, since when, and who waits for it."""
+"""The targets screen: who holds each, why and since when, and who waits for it."""
 
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ from treadle_tui.screens.list_screen import ListScreen
 
 
 class Targets(ListScreen[TargetRow]):
-    """Every target that is held or waited for; verbs mean the holder."""
+    """Every target that is held or waited for; verbs act on the holder."""
 
     SCOPE: ClassVar[Scope] = "targets"
     COLUMNS = TARGET_COLUMNS
@@ -22,7 +22,7 @@ class Targets(ListScreen[TargetRow]):
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.TARGETS | Dirty.WORKERS
 
     def update_rows(self) -> None:
-        """Show the targets that the filter means."""
+        """Show the targets that match the filter."""
         table = self.ctx.model.targets
         rows = target_rows(table.rows.values(), self.wanted)
         self.show_rows(rows)
@@ -30,7 +30,7 @@ class Targets(ListScreen[TargetRow]):
         waiting = sum(row.item.waiting for row in rows)
         of_all = f" of {total(table.total, capped=table.total > len(table.rows))}" if self.filter_text else ""
         counts = f"{len(rows):,}{of_all}, {held:,} held, {counted(waiting, 'task')} waiting"
-        self.tell_counts(table, "4 Targets", counts, "" if self.ctx.executor.only_looks else "verbs act on the holder")
+        self.tell_counts(table, "4 Targets", counts, "" if self.ctx.executor.hides_writes else "keys act on the holder")
 
     def copied(self) -> str | None:
         """Return the target's name."""
@@ -38,7 +38,7 @@ class Targets(ListScreen[TargetRow]):
         return None if row is None else row.item.name
 
     def offers(self, action: Action) -> bool:
-        """Offer the verbs that do anything to the holder, where there is one."""
+        """Offer only verbs that do anything to the holder."""
         holder = None if self.row is None else self.row.holder
         return super().offers(action) and does(action.name, () if holder is None else [holder.status])
 
@@ -48,7 +48,7 @@ class Targets(ListScreen[TargetRow]):
         return None if row is None or row.holder is None else row.holder.task_id
 
     def act_open(self) -> None:
-        """Open the holder, or of a free target the task that gets it next."""
+        """Open the holder, or the next task in line for a free target."""
         row = self.row
         if row is not None and row.task_id is not None:
             self.ctx.go("task", row.task_id)

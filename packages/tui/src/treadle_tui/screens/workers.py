@@ -1,4 +1,4 @@
-"""The workers: whether each is well, and what it runs."""
+"""The workers screen: the health of each, and what it runs."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -17,40 +17,40 @@ _SEVERITY = {"lost": 0, "late": 1, "away": 1, "draining": 2, "busy": 3, "online"
 
 
 class Workers(ListScreen[WorkerRow]):
-    """Every worker, the ones in trouble first."""
+    """Every worker, those in trouble first."""
 
     SCOPE: ClassVar[Scope] = "workers"
     COLUMNS = WORKER_COLUMNS
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS
 
     def empty(self) -> Sequence[Spans]:
-        """Return what stands there instead of rows."""
+        """Return the text to show instead of rows."""
         return no_workers(self.ctx.model)
 
     def update_rows(self) -> None:
-        """Show the workers as they are now."""
+        """Show the current workers."""
         rows = self.ctx.model.worker_rows().values()
         ordered = sorted(rows, key=lambda row: (_SEVERITY[row.health], row.name))
         self.show_rows(ordered)
         serving = f"{sum(row.serves for row in ordered):,}" if self.ctx.model.link.live else UNKNOWN
-        counts = f"{serving} of {len(ordered):,} serve"
+        counts = f"{serving} of {len(ordered):,} serving"
         cap = self.ctx.keymap.cap
         self.tell_counts(self.ctx.model.workers, "3 Workers", counts, f"{cap('open')} its tasks  {cap('back')} back")
 
     def offers(self, action: Action) -> bool:
-        """Offer what can be done to the worker that is highlighted."""
+        """Offer what can be done to the highlighted worker."""
         return super().offers(action) and self.offers_of_worker(self.pane.rows.cursor).get(action.name, True)
 
     def act_drain_worker(self) -> None:
-        """Have the highlighted worker take no more and end."""
+        """Tell the highlighted worker to take no more tasks and exit when it has finished."""
         self.steer_worker(self.pane.rows.cursor, self.ctx.executor.drain_worker)
 
     def act_remove_worker(self) -> None:
-        """Forget the highlighted worker."""
+        """Remove the highlighted worker."""
         self.steer_worker(self.pane.rows.cursor, self.ctx.executor.remove_worker)
 
     def act_logs(self) -> None:
-        """Read the logs of the worker's tasks as one."""
+        """Show the merged logs of the worker's tasks."""
         if self.pane.rows.cursor is not None:
             self.ctx.go("logs", f"worker:{self.pane.rows.cursor}")
 

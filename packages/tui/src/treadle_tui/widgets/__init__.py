@@ -1,1 +1,1 @@
-"""The dashboard's widgets: they draw what they are given and say what the reader did."""
+"""The dashboard's widgets: they draw what they are given and report what the user does."""

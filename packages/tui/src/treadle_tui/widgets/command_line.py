@@ -1,4 +1,4 @@
-"""The `:` line: a command with its completions over it, and what is wrong with it."""
+"""The `:` line: a command, with its completions or its error above it."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,16 +15,16 @@ from treadle_tui.widgets.line_input import LineInput, Offer, shared_beginning
 from treadle_tui.widgets.styled_text import StyledText
 
 SHOWN = 8
-"""How many completions there is room for."""
+"""The most completions that are shown."""
 
-KEYS = {"enter": "do it", "tab": "complete", "up down": "earlier", "esc": "leave"}
-"""What works in it."""
+KEYS = {"enter": "run", "tab": "complete", "up down": "history", "esc": "leave"}
+"""The keys that work in it, for its hint."""
 
 Completer = Callable[[str], Sequence[Completion]]
 
 
 class CommandLine(ModalScreen[str | None]):
-    """Answers the line that was typed, or None; the screen beneath stays in sight and goes on."""
+    """Closes with the typed line, or None; the screen beneath stays visible and keeps updating."""
 
     def __init__(self, completer: Completer, history: History, *, line: str = "", wrong: str = "") -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class CommandLine(ModalScreen[str | None]):
         self._list = StyledText(id="completions")
         self._input = LineInput(
             line,
-            placeholder="a command, as filter status:failed",
+            placeholder="a command, such as filter status:failed",
             suggester=Offer(self._first),
             compact=True,
             select_on_focus=False,
@@ -45,7 +45,7 @@ class CommandLine(ModalScreen[str | None]):
         self._found: Sequence[Completion] = ()
 
     def compose(self) -> ComposeResult:
-        """Put the completions over the line."""
+        """Yield the completions above the line."""
         with Vertical(id="command-box"):
             yield self._list
             with Horizontal(id="command-line"):
@@ -54,7 +54,7 @@ class CommandLine(ModalScreen[str | None]):
             yield self._keys
 
     def on_mount(self) -> None:
-        """Begin behind what is there."""
+        """Show the keys, and start at the end of the given line."""
         self._sign.show([(Span(" : ", "accent"),)])
         self._keys.show([(Span(" "), *key_words(KEYS))])
         self._history.leave()
@@ -63,11 +63,11 @@ class CommandLine(ModalScreen[str | None]):
         self._complete()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Complete anew; what was wrong with the line before is no longer said."""
+        """Update the completions; an error disappears once the line is changed."""
         self._complete()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Answer the line."""
+        """Close with the line."""
         event.stop()
         line = event.value.strip()
         if line:
@@ -75,7 +75,7 @@ class CommandLine(ModalScreen[str | None]):
         self.dismiss(line or None)
 
     def on_key(self, event: Key) -> None:
-        """Complete by tab, look back by the arrows, leave by escape or by rubbing out nothing."""
+        """Complete on tab, go through the history on up and down, leave on escape or on backspace in an empty line."""
         value = self._input.value
         match event.key:
             case "escape" | "ctrl+c":
@@ -94,7 +94,7 @@ class CommandLine(ModalScreen[str | None]):
         event.prevent_default()
 
     def _first(self, line: str) -> str | None:
-        """Return the first completion that goes on as the line does."""
+        """Return the first completion that starts with the line."""
         return next((found.line for found in self._completer(line) if found.line.startswith(line)), None)
 
     def _put(self, line: str) -> None:
@@ -117,6 +117,6 @@ def _line(found: Completion) -> Spans:
 
 
 def _step(value: str, found: Sequence[Completion]) -> str:
-    """Return the line as far as all that go on like it agree; the first one when that is no further."""
+    """Return the line extended by what its completions share, or else the first completion."""
     shared = shared_beginning([one.line for one in found if one.line.startswith(value)] or [found[0].line])
     return shared if len(shared) > len(value) else found[0].line

@@ -1,4 +1,4 @@
-"""Asks before what can't be taken back: y or n, or the count typed when it is many."""
+"""Asks before an action that can't be undone: y or n, or the count to type if there are many tasks."""
 
 from typing import ClassVar
 
@@ -12,6 +12,7 @@ from treadle.wire.amounts import counted
 from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
 from treadle_tui.core.draw.text import Span, Spans
+from treadle_tui.core.verbs.action import PAST
 from treadle_tui.core.verbs.plan import Plan
 from treadle_tui.widgets.keys_line import key_words
 from treadle_tui.widgets.line_input import LineInput
@@ -21,7 +22,7 @@ SHOWN = 6
 
 
 class Confirm(ModalScreen[bool]):
-    """Answers True when the reader agreed. The plan was frozen when the dialog opened, and so are its ids."""
+    """Closes with True if the user agreed. The plan and its tasks were fixed when the dialog opened."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", show=False),
@@ -33,17 +34,17 @@ class Confirm(ModalScreen[bool]):
         self._plan = plan
         self._glyphs = glyphs
         self._text = StyledText(id="question")
-        self._count = LineInput(placeholder=f"type {len(plan.tasks)} to go on", compact=True, type="integer")
+        self._count = LineInput(placeholder=f"type {len(plan.tasks)} to confirm", compact=True, type="integer")
 
     def compose(self) -> ComposeResult:
-        """Show the question, and an input when the count must be typed."""
+        """Yield the question, and an input if the count must be typed."""
         with Vertical(id="dialog", classes="box"):
             yield self._text
             if self._plan.question == "count":
                 yield self._count
 
     def on_mount(self) -> None:
-        """Write the question."""
+        """Show the question."""
         self._text.show_all(self._lines())
 
     def _lines(self) -> list[Spans]:
@@ -53,11 +54,13 @@ class Confirm(ModalScreen[bool]):
             word = "is" if plan.running == 1 else "are"
             lines.append((Span(f"{counted(plan.running, 'task')} {word} with a worker and will be stopped.", "warn"),))
         if plan.verb == "resolve":
-            lines.append((Span("They count as completed by hand; that is not taken back.", "warn"),))
+            lines.append((Span("They will count as completed by hand; this can't be undone.", "warn"),))
         if plan.left:
-            lines.append((Span(f"{counted(len(plan.left), 'task')} can't be and will be left alone.", "dim"),))
+            lines.append(
+                (Span(f"{counted(len(plan.left), 'task')} can't be {PAST[plan.verb]} and will be skipped.", "dim"),)
+            )
         if plan.are_first:
-            lines.append((Span("There are more: these are as many as are changed at once.", "warn"),))
+            lines.append((Span("There are more: this is the most that can be changed at once.", "warn"),))
         for task in plan.tasks[:SHOWN]:
             job = self._glyphs.clean(task.job_name)
             glyph, tone = self._glyphs.task[task.status], TASK_TONES[task.status]
@@ -70,19 +73,19 @@ class Confirm(ModalScreen[bool]):
             )
         if len(plan.tasks) > SHOWN:
             lines.append((Span(f"  and {len(plan.tasks) - SHOWN:,} more", "dim"),))
-        keys = {"enter": "go on", "esc": "leave"} if plan.question == "count" else {"y": "yes", "n esc": "no"}
+        keys = {"enter": "confirm", "esc": "leave"} if plan.question == "count" else {"y": "yes", "n esc": "no"}
         return [*lines, (), key_words(keys)]
 
     def action_answer(self, agreed: bool) -> None:  # noqa: FBT001 - bindings pass it so
-        """Close with the answer; a `y` is none where the count is asked for."""
+        """Close with the answer; `y` is ignored if the count must be typed."""
         if agreed and self._plan.question == "count":
             return
         self.dismiss(agreed)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Agree when the count is right."""
+        """Agree if the count is right."""
         if event.value.strip() == str(len(self._plan.tasks)):
             self.dismiss(True)
         else:
             self._count.value = ""
-            self._count.placeholder = f"{event.value or 'nothing'} is not it: type {len(self._plan.tasks)}"
+            self._count.placeholder = f"{event.value or 'nothing'} is wrong: type {len(self._plan.tasks)}"

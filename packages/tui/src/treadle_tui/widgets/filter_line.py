@@ -1,4 +1,4 @@
-"""The filter line: an input on the left, what was just done on the right, or above it when it is long."""
+"""The filter line: an input on the left, and a notice on the right, or above it if it is long."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,29 +22,29 @@ FINDING = {"enter": "find", "esc": "leave"}
 
 SIGN = 3
 LEAST_TYPED = 24
-"""Cells that are left to the filter: what takes more than the others stands above it."""
+"""The cells to leave for the filter: a notice that needs them is shown above it."""
 
 
 class FilterLine(Vertical):
-    """Takes the filter, and shows notices beside it."""
+    """Takes the filter, and shows notices next to it."""
 
     @dataclass
     class Submitted(Message):
-        """The reader wants this filter."""
+        """The user submitted this filter."""
 
         text: str
 
     class Left(Message):
-        """The reader is done here and changes nothing."""
+        """The user left the line without changing the filter."""
 
     def __init__(self, known: filters.Known | None, *, placeholder: str = PLACEHOLDER) -> None:
-        """`known` is what a filter may name; None: it takes a text and no filter."""
+        """`known` are the names that a filter may contain; None for a plain text instead of a filter."""
         super().__init__(id="prompt")
         self.KEYS: Mapping[str, str] = FINDING if known is None else FILTERING
-        """What works while one types."""
+        """The keys that work in it, for the line of keys."""
         self._known = known
         self._present = ""
-        """What the list is narrowed by."""
+        """The current filter of the list."""
         self._sign = StyledText(id="prompt-sign")
         self._input = LineInput(
             placeholder=placeholder,
@@ -57,7 +57,7 @@ class FilterLine(Vertical):
         self._long_notice = StyledText(id="long-notice")
 
     def compose(self) -> ComposeResult:
-        """Put the sign before the input, and the notice behind or above it."""
+        """Yield the sign, the input, and the notice after or above it."""
         yield self._long_notice
         with Horizontal(id="prompt-line"):
             yield self._sign
@@ -69,20 +69,20 @@ class FilterLine(Vertical):
         self._sign.show([(Span(" / ", "accent"),)])
 
     def edit(self) -> None:
-        """Let the reader type, with the very next key: `focus` would wait behind those that are typed already.
+        """Focus the input in time for the very next key; `focus` would wait behind keys that are typed already.
 
-        What stands there is selected: a letter begins anew, an arrow or the end key goes on with it.
+        The text is selected: a letter replaces it, and an arrow or the end key continues it.
         """
         self.screen.set_focus(self._input)
         self._input.action_select_all()
 
     def put(self, text: str) -> None:
-        """Show the filter that the list is narrowed by from now on."""
+        """Show the list's current filter."""
         self._present = text
         self._input.value = text
 
     def notice(self, spans: Spans) -> None:
-        """Show what was done, or what is wrong; nothing takes no room."""
+        """Show a notice; an empty one takes no room."""
         beside = (Span("  "), *spans) if spans else ()
         above: list[Spans] = []
         cells = self.size.width
@@ -93,12 +93,12 @@ class FilterLine(Vertical):
         self._long_notice.show_all(above)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Pass the filter on."""
+        """Post the filter."""
         event.stop()
         self.post_message(self.Submitted(event.value))
 
     def on_key(self, event: Key) -> None:
-        """Leave by escape, the filter as it was, or downwards; complete by tab."""
+        """Leave on escape, up or down, with the old filter; complete on tab."""
         match event.key:
             case "escape" | "down" | "up":
                 self._input.value = self._present
@@ -113,7 +113,7 @@ class FilterLine(Vertical):
         event.prevent_default()
 
     def _completed(self, text: str) -> str | None:
-        """Return a filter with its last word completed."""
+        """Return the filter with its last word completed."""
         return None if self._known is None else filters.complete(text, self._known)
 
     def _complete(self) -> None:
@@ -123,7 +123,7 @@ class FilterLine(Vertical):
             self._input.cursor_position = len(found)
 
     def on_descendant_blur(self) -> None:
-        """Show what the list is narrowed by once one is elsewhere: what was only typed there would be no filter."""
-        # With nothing in focus it is the terminal that has lost it, and the line has it again afterwards.
+        """Restore the list's filter when the focus moves elsewhere: a text that was not submitted is no filter."""
+        # If nothing is focused, the terminal has lost the focus, and the line will get it back.
         if self.screen.focused not in {None, self._input}:
             self._input.value = self._present

@@ -1,4 +1,4 @@
-"""A windowed grid: draws only the visible lines, and keeps the highlighted row in its place on the screen."""
+"""A windowed grid: draws only visible lines, and keeps the highlighted row in place on the screen."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -19,34 +19,34 @@ from treadle_tui.core.views.pane import Pane
 from treadle_tui.widgets.styled_text import Toned
 
 HEAD = 1
-"""Lines that the titles take."""
+"""The number of lines for the titles."""
 
 EMPTY_INDENT = 3
-"""How far what an empty list says stands to the right."""
+"""The indentation of an empty list's text."""
 
 WHEEL = 3
-"""Lines that a notch of the mouse wheel scrolls."""
+"""How many lines a notch of the mouse wheel scrolls."""
 
 
 class Grid(Toned, ScrollView, can_focus=True):
-    """Draws a pane's lines; the pane knows the rows, the grid knows the screen."""
+    """Draws the lines of a pane, which has the rows, while the grid has the scroll position."""
 
     COMPONENT_CLASSES = {"grid--cursor", "grid--away"}  # noqa: RUF012 - Textual's own form
 
     fades = True
 
-    tells_rows: ClassVar[bool] = True
-    """Whether the lower line says which rows are visible, where there are more than it has room for."""
+    shows_rows: ClassVar[bool] = True
+    """Whether the lower line shows which rows are visible, if there are more than fit."""
 
     @dataclass
     class Moved(Message):
-        """The reader moved the cursor."""
+        """The user moved the cursor."""
 
         grid: "Grid"
 
     @dataclass
     class Opened(Message):
-        """The reader wants to see what is in the highlighted row."""
+        """The user wants to open the highlighted row."""
 
         grid: "Grid"
 
@@ -65,26 +65,26 @@ class Grid(Toned, ScrollView, can_focus=True):
         self._seen = (-1, -1)
         self._strips: dict[int, Strip] = {}
         self._foot: Spans = ()
-        """What the screen wants in the lower line."""
-        self._is_told = False
-        """Whether the pane has had the rows as they are: before, it must not say that there are none."""
+        """The screen's part of the lower line."""
+        self._has_rows = False
+        """Whether the rows have been set: until then, the pane must not claim that there are none."""
 
-    # What the screen tells.
+    # Called by the screen.
 
     def set_titles(self, title: Spans, subtitle: Spans = ()) -> None:
-        """Put words into the frame's upper and lower line, which begins with what rows are visible."""
+        """Set the texts in the frame's upper and lower line; the lower one starts with the visible rows."""
         self._foot = subtitle
         super().set_titles(title, (*self._visible_rows(), *subtitle))
 
     def _visible_rows(self) -> Spans:
         above, count = self.scroll_offset.y, self.pane.rows.count
-        if not self.tells_rows or count <= self.page or not self.size:
+        if not self.shows_rows or count <= self.page or not self.size:
             return ()
         return (Span(f"rows {above + 1:,}-{min(above + self.page, count):,} of {count:,}  ", "dim"),)
 
     def rows_changed(self) -> None:
-        """The rows changed: measure and draw anew, with the highlighted row where it was on the screen."""
-        self._is_told = True
+        """Measure and draw again after a change of rows, with the highlighted row in the same place on the screen."""
+        self._has_rows = True
         shift = self.pane.rows.index - self._drawn_index
         was_visible = self._is_visible(self._drawn_index)
         self._measure()
@@ -99,7 +99,7 @@ class Grid(Toned, ScrollView, can_focus=True):
     # Drawing.
 
     def redraw(self) -> None:
-        """Draw those visible lines anew that look different now; where none does, nothing is sent to the terminal."""
+        """Redraw the visible lines that have changed, so that nothing is sent to the terminal for the others."""
         width, height = self.size
         self.pane.measure(self.scroll_offset.y, self.page)
         changed = [y for y in range(height) if self._strips.get(y) != self._line(y)]
@@ -117,7 +117,7 @@ class Grid(Toned, ScrollView, can_focus=True):
             return self.strip(self.pane.head(width), width)
         index = self.scroll_offset.y + y - HEAD
         if self.pane.rows.count == 0:
-            told = self.pane.empty() if self._is_told else ()
+            told = self.pane.empty() if self._has_rows else ()
             words = [line for one in told for line in wrapped(one, width, indent=EMPTY_INDENT)]
             return self.strip(words[index - 1] if 1 <= index <= len(words) else (), width)
         if index >= self.pane.rows.count:
@@ -131,7 +131,7 @@ class Grid(Toned, ScrollView, can_focus=True):
 
     @property
     def page(self) -> int:
-        """How many rows are visible."""
+        """The number of visible rows."""
         return max(1, self.size.height - HEAD)
 
     def _measure(self) -> None:
@@ -152,7 +152,7 @@ class Grid(Toned, ScrollView, can_focus=True):
         self.set_titles(self._titles[0], self._foot)
 
     def on_focus(self) -> None:
-        """From now on keys act on the highlighted row."""
+        """Keep the cursor on its row, since keys act on it from now on."""
         self.pane.rows.pin()
         self.refresh()
 
@@ -168,7 +168,7 @@ class Grid(Toned, ScrollView, can_focus=True):
         self._look()
 
     def reveal(self) -> None:
-        """Scroll just as far as the cursor wants."""
+        """Scroll as little as possible to bring the cursor into sight."""
         top = self.scroll_offset.y
         if self.pane.rows.index < top:
             self.scroll_to(y=self.pane.rows.index, animate=False, immediate=True)
@@ -178,7 +178,7 @@ class Grid(Toned, ScrollView, can_focus=True):
     # Moving.
 
     def go(self, index: int) -> None:
-        """Move the cursor, and show it."""
+        """Move the cursor, and bring it into sight."""
         self.pane.rows.go(index)
         self._measure()
         self._drawn_index = self.pane.rows.index
@@ -187,15 +187,15 @@ class Grid(Toned, ScrollView, can_focus=True):
         self.post_message(self.Moved(self))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Scroll down, and take the cursor along."""
+        """Scroll down, dragging the cursor along."""
         self._wheel(event, WHEEL)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Scroll up, and take the cursor along."""
+        """Scroll up, dragging the cursor along."""
         self._wheel(event, -WHEEL)
 
     def _wheel(self, event: events.MouseEvent, by: int) -> None:
-        # The cursor never goes out of sight: a key would act on what nobody sees.
+        # Keep the cursor in sight: otherwise a key would act on an invisible row.
         event.stop()
         event.prevent_default()
         self.scroll_to(y=self.scroll_offset.y + by, animate=False, immediate=True)
@@ -204,7 +204,7 @@ class Grid(Toned, ScrollView, can_focus=True):
             self.go(max(top, min(self.pane.rows.index, top + self.page - 1)))
 
     def on_click(self, event: events.Click) -> None:
-        """Highlight the row under the mouse; open it at the second click."""
+        """Highlight the row under the mouse, or open it on a double click."""
         place = event.get_content_offset(self)
         if place is None or place.y < HEAD:
             return
@@ -217,7 +217,7 @@ class Grid(Toned, ScrollView, can_focus=True):
             self.go(index)
 
     def move(self, name: str) -> None:
-        """Carry out one of the moving actions."""
+        """Carry out a moving action."""
         steps = {"up": -1, "down": 1, "page-up": -self.page, "page-down": self.page}
         if name in steps:
             self.go(max(0, self.pane.rows.index + steps[name]))
@@ -226,23 +226,23 @@ class Grid(Toned, ScrollView, can_focus=True):
 
 
 class QueueGrid(Grid):
-    """The queues."""
+    """The grid of queues."""
 
     SCOPE: Scope = "queues"
     BINDINGS = bindings("queues")
 
 
 class TaskGrid(Grid):
-    """The tasks."""
+    """The grid of tasks."""
 
     SCOPE: Scope = "tasks"
-    tells_rows = False  # Its list is a window into a longer one, and says so itself.
+    shows_rows = False  # Its list is a window into a longer one, and shows that itself.
     BINDINGS = bindings("tasks")
 
 
 @cache
 def grid_of(scope: Scope) -> type[Grid]:
-    """Return the grid with the keys of a list that fills a screen."""
+    """Return a grid class with the keys of a list screen."""
 
     class ListGrid(Grid):
         BINDINGS = bindings(scope)

@@ -1,4 +1,4 @@
-"""The last line: the keys of whatever has the focus, made of the registry."""
+"""The last line: the keys for whatever has the focus, generated from the registry."""
 
 from collections.abc import Iterable, Mapping
 
@@ -11,19 +11,19 @@ from treadle_tui.widgets.styled_text import StyledText
 
 
 def key_words(keys: Mapping[str, str]) -> Spans:
-    """Return keys with what each does, as a dialog or a line that is typed in names its own."""
+    """Return keys with their effects, for the hint of a dialog or an input line."""
     return joined(((Span(key, "accent"), Span(f" {word}", "dim")) for key, word in keys.items()), gap="   ")
 
 
 class KeysLine(StyledText):
-    """Shows what can be done here; what is off now is faint, and the reason stands first."""
+    """Shows the available keys; those that are disabled now are faint."""
 
     def show_words(self, keys: Mapping[str, str]) -> None:
-        """Show the keys of a line that is typed in: no others mean anything meanwhile."""
+        """Show the keys of an input line, since no others work in it."""
         self.show([(Span(" "), *key_words(keys))])
 
     def show_keys(self, actions: Iterable[Action], keymap: Keymap, *, off: Refusal | None) -> None:
-        """Show the keys of actions, as many as there is room for; the one to help always."""
+        """Show the keys of these actions, as many as fit, and always the one for help."""
         last = BY_NAME["help"]
         room = self.size.width - width(_item(last, keymap, faint=False)) - 1
         spans: list[Span] = [Span(" ")]

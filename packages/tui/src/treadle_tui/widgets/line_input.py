@@ -1,4 +1,4 @@
-"""A line that one types in, which draws nothing that a terminal would obey."""
+"""An input line that never draws control characters."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,38 +11,38 @@ from treadle_tui.core.draw.text import bare
 
 
 class Offer(Suggester):
-    """Offers behind the cursor what completes the line."""
+    """Suggests a completion of the line after the cursor."""
 
     def __init__(self, complete: Callable[[str], str | None]) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
         self._complete = complete
 
     async def get_suggestion(self, value: str) -> str | None:
-        """Return the line that this one could become."""
+        """Return the completed line."""
         return self._complete(value)
 
 
 class LineInput(Input):
-    """Has no character that moves a cursor, sets a title or turns the direction, wherever its text comes from.
+    """Removes characters that move the cursor, set a title or change the writing direction, whatever their source.
 
-    Textual draws such ones as they are, and what is offered to complete a line is what other people wrote. What is
-    pasted is one line.
+    Textual draws them unchanged, and completions contain texts that other people wrote. Pasted text becomes a single
+    line.
     """
 
     def replace(self, text: str, start: int, end: int) -> None:
-        """Put a text in the place of another: what is typed and pasted comes by here."""
+        """Replace a part of the text; typed and pasted text comes through here."""
         super().replace(self.fit(text), start, end)
 
     def fit(self, text: str) -> str:
-        """Return a text as it may stand in the line."""
+        """Return a text as it may be in the line."""
         return bare(text)
 
     def validate_value(self, value: str) -> str:
-        """Return what is put here as it may stand here."""
+        """Return a newly set text as it may be in the line."""
         return self.fit(value)
 
     def validate__suggestion(self, offered: str) -> str:
-        """Return what is offered, or nothing where it can't be drawn as it is."""
+        """Return a suggestion, or nothing if it can't be drawn unchanged."""
         return offered if self.fit(offered) == offered else ""
 
     def _on_paste(self, event: events.Paste) -> None:
@@ -52,15 +52,15 @@ class LineInput(Input):
 
 
 class JsonInput(LineInput):
-    """Takes JSON, which means the same without its line ends, and with escapes."""
+    """Takes JSON, which keeps its meaning without line ends and with escapes."""
 
     def fit(self, text: str) -> str:
-        """Return a text with what it has to lose as JSON's escapes."""
+        """Return a text in which removed characters become JSON escapes where possible."""
         return bare(clean_json(text))
 
 
 def shared_beginning(texts: Sequence[str]) -> str:
-    """Return the beginning that all of them have; between the first and the last by order there is none shorter."""
+    """Return the common prefix of these texts, which is that of the smallest and the largest."""
     first, last = min(texts), max(texts)
     end = next((place for place, char in enumerate(first) if last[place : place + 1] != char), len(first))
     return first[:end]

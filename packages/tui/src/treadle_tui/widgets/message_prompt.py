@@ -1,4 +1,4 @@
-"""Asks for a message: its name and its data, as JSON."""
+"""Asks for a message: its name, and its data as JSON."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -18,21 +18,21 @@ from treadle_tui.widgets.line_input import JsonInput, LineInput
 from treadle_tui.widgets.styled_text import StyledText
 
 KEYS = {"enter": "send", "tab": "next", "right": "complete", "esc": "leave"}
-"""What works in it."""
+"""The keys that work in it, for its hint."""
 
 CELLS = 60
-"""How wide it is before it was laid out."""
+"""The width to assume before the layout is known."""
 
 
 class MessagePrompt(ModalScreen[Draft | None]):
-    """Closes with a message that can be sent as far as can be told here, or None."""
+    """Closes with a valid message, as far as can be checked here, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", show=False)]
 
     def __init__(
         self, title: str, draft: Draft, *, waits_for: str | None, names: Sequence[str] = (), wrong: str = ""
     ) -> None:
-        """`waits_for` and `names` as they are written; `wrong` is why the draft was not taken before."""
+        """`waits_for` and `names` are as typed; `wrong` is the error of an earlier attempt with this draft."""
         super().__init__()
         self._title = title
         self._draft = draft
@@ -42,7 +42,7 @@ class MessagePrompt(ModalScreen[Draft | None]):
         self._signs = (StyledText(classes="sign"), StyledText(classes="sign"))
         self._name_line = LineInput(
             value=draft.name,
-            placeholder="as ctx.receive asks for it",
+            placeholder="the name that ctx.receive asks for",
             suggester=SuggestFromList(names, case_sensitive=True),
             compact=True,
             select_on_focus=False,
@@ -50,7 +50,7 @@ class MessagePrompt(ModalScreen[Draft | None]):
         )
         self._data_line = JsonInput(
             value=draft.data,
-            placeholder="JSON; nothing for null",
+            placeholder="JSON; empty for null",
             compact=True,
             select_on_focus=False,
             id="message-data",
@@ -59,7 +59,7 @@ class MessagePrompt(ModalScreen[Draft | None]):
         self._keys = StyledText()
 
     def compose(self) -> ComposeResult:
-        """Show for whom it is, the two lines, and what is wrong with them."""
+        """Yield the title, the two lines, and their error."""
         with Vertical(id="dialog", classes="box"):
             yield self._text
             for sign, line in zip(self._signs, (self._name_line, self._data_line), strict=True):
@@ -70,7 +70,7 @@ class MessagePrompt(ModalScreen[Draft | None]):
             yield self._keys
 
     def on_mount(self) -> None:
-        """Begin where something is missing."""
+        """Start in the line that has to be filled in."""
         lines: list[Spans] = [(Span(self._title, "bold"),)]
         if self._waits_for is not None:
             lines.append((Span("it waits for ", "dim"), Span(clean(self._waits_for), "accent")))
@@ -83,22 +83,22 @@ class MessagePrompt(ModalScreen[Draft | None]):
 
     def _say(self, wrong: str) -> None:
         self._wrong = wrong
-        # As wide as the line beneath, which is always there.
+        # As wide as the line of keys below, which is always laid out.
         lines = wrapped((Span(clean(wrong, limit=400), "warn"),), self._keys.size.width or CELLS, indent=2)
         self._said.display = bool(wrong)
         self._said.show_all(lines)
 
     def on_resize(self) -> None:
-        """Write what is wrong for the new width."""
+        """Wrap the error for the new width."""
         self.call_after_refresh(lambda: self._say(self._wrong))
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """What was wrong before is no longer said."""
+        """Remove the error once the draft is changed."""
         if (self._name_line.value, self._data_line.value) != (self._draft.name, self._draft.data):
             self._say("")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Go on to the data, or close with the message; one that is none is told so, and stays."""
+        """Go on to the data, or close with the message; an invalid one shows its error instead."""
         event.stop()
         if event.input is self._name_line:
             self.set_focus(self._data_line)

@@ -1,4 +1,4 @@
-"""Looks through what an action did to each of its tasks."""
+"""Lists what an action did to each of its tasks."""
 
 from typing import ClassVar
 
@@ -16,11 +16,11 @@ from treadle_tui.widgets.keys_line import key_words
 from treadle_tui.widgets.reader import Reader
 
 INDENT = 12
-"""Cells before what goes on in another line: the sign and the short id stand out."""
+"""The indentation of wrapped lines, so that the sign and the short id stand out."""
 
 
 class Outcomes(ModalScreen[None]):
-    """Lists every task of a report, those first that were left alone."""
+    """Lists every task of a report, with those that were not changed first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter", "dismiss", show=False),
@@ -31,7 +31,7 @@ class Outcomes(ModalScreen[None]):
         super().__init__()
         self._report = report
         self._glyphs = glyphs
-        # Wrapped: the reason stands last, and is what one came for.
+        # Wrapped, because the reason comes last and matters most.
         self._reader = Reader(id="outcomes", indent=INDENT)
 
     def compose(self) -> ComposeResult:
@@ -39,10 +39,10 @@ class Outcomes(ModalScreen[None]):
         yield self._reader
 
     def on_mount(self) -> None:
-        """Fill it."""
+        """Fill the list."""
         left = sum(not outcome.ok for outcome in self._report.outcomes)
         done = len(self._report.outcomes) - left
-        not_done = f", not {left:,}" if left else ""
+        not_done = f", {left:,} skipped" if left else ""
         self._reader.set_titles(
             (Span("What was done", "title"), Span(f"  {counted(done, 'task')}{not_done}", "dim")),
             key_words({"esc enter": "close"}),
@@ -52,7 +52,7 @@ class Outcomes(ModalScreen[None]):
 
 
 def outcome_lines(report: Report, glyphs: Glyphs) -> list[Spans]:
-    """Return a line for each task, with its whole id; what was not done stands first."""
+    """Return a line for each task, with its full id; those that were not changed come first."""
     return [_line(outcome, glyphs) for outcome in sorted(report.outcomes, key=lambda outcome: outcome.ok)]
 
 

@@ -1,4 +1,4 @@
-"""Asks where a file is to be written; tab completes the path."""
+"""Asks where to write a file; tab completes the path."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ SHOWN = 6
 
 
 class PathPrompt(ModalScreen[str | None]):
-    """Closes with the path as it was typed, or None."""
+    """Closes with the path as typed, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", show=False),
@@ -36,7 +36,7 @@ class PathPrompt(ModalScreen[str | None]):
         self._keys = StyledText()
 
     def compose(self) -> ComposeResult:
-        """Show the question, the path, and what could stand there."""
+        """Yield the question, the path, and its completions."""
         with Vertical(id="dialog", classes="box"):
             yield self._text
             yield self._input
@@ -44,16 +44,16 @@ class PathPrompt(ModalScreen[str | None]):
             yield self._keys
 
     def on_mount(self) -> None:
-        """Write the question."""
+        """Show the question."""
         self._text.show([(Span(self._title, "bold"),)])
         self._found.display = False
         self._keys.show([key_words({"enter": "write", "tab": "complete", "esc": "leave"})])
 
     async def action_complete(self) -> None:
-        """Add what all paths that begin like this have in common, and show them."""
+        """Extend the path by what all completions share, and list them."""
         found = await asyncio.to_thread(self._complete, self._input.value)
         if not found:
-            self._say("nothing there begins like this")
+            self._say("no path begins like this")
             return
         self._input.value = shared_beginning(found)
         self._input.cursor_position = len(self._input.value)

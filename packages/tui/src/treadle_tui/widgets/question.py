@@ -1,4 +1,4 @@
-"""Says something in a dialog, and takes one of a few keys as the answer."""
+"""A dialog that shows some lines, and takes one of a few keys as the answer."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -13,11 +13,11 @@ from treadle_tui.widgets.keys_line import key_words
 from treadle_tui.widgets.styled_text import StyledText
 
 LINES = 12
-"""How many things a dialog says at most."""
+"""The most lines that a dialog shows."""
 
 
 class Question(ModalScreen[str]):
-    """Closes with the key that was pressed, `escape` for none of the answers."""
+    """Closes with the key that was pressed, which is `escape` for no answer."""
 
     AUTO_FOCUS: ClassVar[str | None] = None
 
@@ -29,16 +29,16 @@ class Question(ModalScreen[str]):
         self._text = StyledText(id="question")
 
     def compose(self) -> ComposeResult:
-        """Show it."""
+        """Yield the text."""
         with Vertical(id="dialog", classes="box"):
             yield self._text
 
     def on_mount(self) -> None:
-        """Write it."""
+        """Show the text."""
         self._write()
 
     def on_resize(self) -> None:
-        """Write it for the new width."""
+        """Wrap the text for the new width."""
         self.call_after_refresh(self._write)
 
     def _write(self) -> None:
@@ -50,7 +50,7 @@ class Question(ModalScreen[str]):
         self._text.show_whole(lines)
 
     def on_key(self, event: Key) -> None:
-        """Close with an answer; other keys mean nothing here."""
+        """Close with an answer; ignore other keys."""
         event.stop()
         if event.key in self._answers or event.key == "escape":
             self.dismiss(event.key)

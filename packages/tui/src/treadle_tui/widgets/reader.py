@@ -1,4 +1,4 @@
-"""A long text: draws the visible lines alone, however many there are; wraps, searches, folds, and follows its end."""
+"""A viewer for long texts that only draws visible lines; it wraps, searches, folds, and follows the end."""
 
 import re
 from typing import ClassVar
@@ -16,17 +16,17 @@ from treadle_tui.core.verbs.actions import ACTIONS, MOVES, SIDEWAYS
 from treadle_tui.widgets.styled_text import Toned
 
 WHEEL = 3
-"""Lines that one notch of the wheel moves."""
+"""How many lines a notch of the mouse wheel scrolls."""
 
 STEP = 8
-"""Cells that one press moves a line that is wider than the screen."""
+"""How many cells a press scrolls sideways."""
 
 
 class Reader(Toned, can_focus=True):
-    """Shows a document; with a cursor where parts of it are folded, searched or copied."""
+    """Shows a document, with a cursor if parts of it can be folded, searched or copied."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        # With their names as ids, by which a keymap gives them other keys.
+        # The ids are the actions' names, so that a keymap can assign other keys.
         Binding(action.key, f"move('{action.name}')", show=False, id=action.name)
         for action in ACTIONS
         if action.name in MOVES | SIDEWAYS.keys()
@@ -40,15 +40,15 @@ class Reader(Toned, can_focus=True):
         id: str | None = None,  # noqa: A002 - Textual's own name
         follow: bool = False,
         cursor: bool = False,
-        tells: bool = False,
+        shows_lines: bool = False,
         indent: int = 0,
     ) -> None:
-        """`follow` goes on with the end of what grows; `tells` writes what is visible into the frame's lower line.
+        """`follow` follows the end of a growing text; `shows_lines` shows the visible lines in the frame's lower line.
 
-        With an `indent` long lines are wrapped, and go on so far to the right.
+        With an `indent`, long lines are wrapped and continuation lines are indented by that much.
         """
         super().__init__(id=id)
-        self._tells = tells
+        self._shows_lines = shows_lines
         self._document: Document = ()
         self._capped = False
         self._viewport = Viewport(follow=follow, cursor=cursor, indent=indent)
@@ -59,12 +59,12 @@ class Reader(Toned, can_focus=True):
         self._found = Found(())
         self._at = -1
 
-    # What the screen tells.
+    # Called by the screen.
 
     def show(self, document: Document, *, capped: bool = False) -> None:
-        """Show this from now on; the same one again costs nothing, and where one reads stays where it is.
+        """Show this document. The same one again costs nothing, and the scroll position is kept.
 
-        Of what is `capped` there may be more than is shown.
+        `capped` means that there may be more than is shown.
         """
         if document is self._document or document == self._document:
             return
@@ -74,25 +74,25 @@ class Reader(Toned, can_focus=True):
         self._look()
 
     def wrap(self) -> None:
-        """Let long lines go on in the next one, or let them be cut off."""
+        """Wrap long lines, or cut them off."""
         self._viewport.wraps = not self._viewport.wraps
         self._left = 0
         self._look()
 
     def fold(self) -> None:
-        """Fold or unfold what begins in the cursor's line, if anything does."""
+        """Fold or unfold the block that begins on the cursor's line, if any."""
         if isinstance(self._document, Folding) and self._document.toggle(self._viewport.line):
             self._look()
 
     def follow(self) -> None:
-        """Go to the end, and go on with it."""
+        """Go to the end, and follow it."""
         self._viewport.follow()
         self._look()
 
-    # Looking for something.
+    # Searching.
 
     def search(self, text: str) -> None:
-        """Set what is looked for apart, and go to the first place from here on; nothing ends it."""
+        """Mark the matches of a text, and go to the first from here on; an empty text ends the search."""
         self._needle, self._pattern = text, re.compile(re.escape(text), re.IGNORECASE) if text else None
         self._found = find(self._document, self._pattern) if self._pattern is not None else Found(())
         self._at = -1
@@ -103,24 +103,24 @@ class Reader(Toned, can_focus=True):
         self._draw()
 
     def next_match(self, by: int) -> None:
-        """Go to the next place, or the last one; after the last comes the first."""
+        """Go to the next or previous match, cyclically."""
         if self._found.places:
             self.go_to_match((self._at + by) % len(self._found.places))
 
     def go_to_line(self, line: int) -> None:
-        """Show a line of the document, on top where there is no cursor."""
+        """Go to a line of the document, at the top if there is no cursor."""
         self._viewport.go(line)
         self._look()
 
     def go_to_match(self, number: int) -> None:
-        """Go to one of the places."""
+        """Go to a match by its number."""
         self._at = number
         self._viewport.go(reveal(self._document, self._found.places[number]))
         self._look()
 
     @property
-    def told(self) -> str:
-        """What was found, in words; nothing when nothing is looked for."""
+    def found_words(self) -> str:
+        """The state of the search, in words; empty without a search."""
         if self._pattern is None:
             return ""
         count = len(self._found.places)
@@ -129,13 +129,13 @@ class Reader(Toned, can_focus=True):
 
     @property
     def shows_all(self) -> bool:
-        """Whether there is room for all of its lines."""
+        """Whether all lines fit on the screen."""
         first, last = self._viewport.visible(self._document, self.size.width, self.size.height)
         return last - first + 1 >= len(self._document)
 
     @property
     def where(self) -> str:
-        """Which lines are visible, in words; nothing of a single one, which may say that there is none."""
+        """The visible lines, in words; empty for a single line, which may be a placeholder."""
         first, last = self._viewport.visible(self._document, self.size.width, self.size.height)
         count = len(self._document)
         return f"lines {first + 1:,}-{last + 1:,} of {total(count, capped=self._capped)}" if count > 1 else ""
@@ -173,14 +173,14 @@ class Reader(Toned, can_focus=True):
         self._draw()
 
     def _draw(self) -> None:
-        if self._tells:
+        if self._shows_lines:
             self.set_titles((), self._footing())
         self.refresh()
 
     # Moving.
 
     def move(self, name: str) -> None:
-        """Carry out one of the moving actions."""
+        """Carry out a moving action."""
         if name in SIDEWAYS:
             self._move_sideways(SIDEWAYS[name])
             return
@@ -193,22 +193,22 @@ class Reader(Toned, can_focus=True):
         self._look()
 
     def action_move(self, name: str) -> None:
-        """Carry out one of the moving actions."""
+        """Carry out a moving action."""
         self.move(name)
 
     def _move_sideways(self, by: int) -> None:
-        """Show another part of lines that are wider than the screen."""
+        """Scroll lines that are wider than the screen."""
         if not self._viewport.wraps:
             self._left = max(0, min(self._left + by * STEP, self._widest - self.size.width + 1))
             self.refresh()
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Go down."""
+        """Scroll down."""
         event.stop()
         self._scroll(WHEEL)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Go up."""
+        """Scroll up."""
         event.stop()
         self._scroll(-WHEEL)
 
@@ -217,7 +217,7 @@ class Reader(Toned, can_focus=True):
         self._draw()
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor under the mouse; fold or unfold what is there at the second click."""
+        """Move the cursor to the clicked line; on a double click, fold or unfold its block."""
         under = event.get_content_offset(self)
         if under is None or not self._viewport.cursor:
             return
@@ -232,5 +232,5 @@ class Reader(Toned, can_focus=True):
 
     def _footing(self) -> Spans:
         parts = [self.where, "follows" if self._viewport.follows and len(self._document) > 1 else ""]
-        parts.append(f'"{self._needle}" {self.told}' if self._pattern is not None else "")
+        parts.append(f'"{self._needle}" {self.found_words}' if self._pattern is not None else "")
         return (Span("   ".join(part for part in parts if part), "dim"),)

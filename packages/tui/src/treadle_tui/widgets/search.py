@@ -1,4 +1,4 @@
-"""The line in which one types what to look for in a long text."""
+"""The input line for searching a long text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from treadle_tui.widgets.styled_text import StyledText
 
 
 class Search(Horizontal):
-    """Hidden until it is wanted."""
+    """Hidden until a search begins."""
 
     KEYS: ClassVar[Mapping[str, str]] = {"enter": "find", "esc": "leave"}
-    """What works while one types."""
+    """The keys that work in it, for the line of keys."""
 
     @dataclass
     class Wanted(Message):
-        """The reader looks for this; nothing to end the search."""
+        """The user searches for this; an empty text ends the search."""
 
         text: str
 
@@ -33,27 +33,27 @@ class Search(Horizontal):
         self._input = LineInput(placeholder=placeholder, compact=True, select_on_focus=True, id="needle")
 
     def compose(self) -> ComposeResult:
-        """Put the sign before the input."""
+        """Yield the sign and the input."""
         yield self._sign
         yield self._input
 
     def on_mount(self) -> None:
-        """Draw the sign, and wait."""
+        """Draw the sign, and hide."""
         self._sign.show([(Span(" / ", "accent"),)])
         self.display = False
 
     def begin(self) -> None:
-        """Let the reader type."""
+        """Show and focus the input."""
         self.display = True
         self.screen.set_focus(self._input)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Look for it."""
+        """Start the search."""
         event.stop()
         self._end(event.value)
 
     def on_key(self, event: Key) -> None:
-        """Leave by escape, and look for nothing any more; no key goes elsewhere without that."""
+        """End the search on escape; keep tab from moving the focus."""
         if event.key in {"escape", "tab", "shift+tab"}:
             event.stop()
             event.prevent_default()
@@ -61,8 +61,8 @@ class Search(Horizontal):
             self._give_up()
 
     def on_descendant_blur(self) -> None:
-        """Leave as by escape once one is elsewhere: what was only typed there is not looked for."""
-        # With nothing in focus it is the terminal that has lost it, and the line has it again afterwards.
+        """End the search when the focus moves elsewhere before it was submitted."""
+        # If nothing is focused, the terminal has lost the focus, and the line will get it back.
         if self.display and self.screen.focused not in {None, self._input}:
             self._give_up()
 

@@ -1,4 +1,4 @@
-"""The status bar on top: the connection, the sums, and the boxes Throughput, Now and Attention."""
+"""The status bar at the top: the connection, the totals, and the boxes Throughput, Now and Attention."""
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -11,7 +11,7 @@ from treadle_tui.widgets.styled_text import StyledText
 
 
 class StatusBar(Widget):
-    """Drawn from the model whenever it is told to; folds to its first line where the screen is low or narrow."""
+    """Draws the model on request; folds to its first line on a low or narrow screen."""
 
     def __init__(self, ctx: ScreenContext) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class StatusBar(Widget):
         self._boxes = Horizontal(self._throughput, self._now, self._attention, id="boxes")
 
     def compose(self) -> ComposeResult:
-        """Put the line over the boxes."""
+        """Yield the line above the boxes."""
         yield self._line
         yield self._boxes
 
@@ -32,7 +32,7 @@ class StatusBar(Widget):
         self.call_after_refresh(self.show)
 
     def show(self) -> None:
-        """Draw what the model holds now."""
+        """Draw the current state of the model."""
         ctx = self._ctx
         boxes = self._boxes.display and self._boxes.size.height > 0
         self._line.show(

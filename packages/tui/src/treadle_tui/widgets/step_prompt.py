@@ -1,4 +1,4 @@
-"""Asks from where a task is to run again: from its start, or from a step that it keeps."""
+"""Asks where to rerun a task from: its start, or one of its kept steps."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -17,20 +17,20 @@ from treadle_tui.widgets.keys_line import key_words
 from treadle_tui.widgets.line_input import LineInput
 from treadle_tui.widgets.styled_text import StyledText
 
-KEYS = {"enter": "run it", "right": "complete", "esc": "leave"}
-"""What works in it."""
+KEYS = {"enter": "rerun", "right": "complete", "esc": "leave"}
+"""The keys that work in it, for its hint."""
 
 SHOWN = 8
-"""How many steps are named, the last ones: what is run again is seldom what went well long ago."""
+"""The most steps that are named: the last ones, because a rerun seldom starts far back."""
 
 
 class StepPrompt(ModalScreen[str | None]):
-    """Closes with what was written, nothing for the start, or None."""
+    """Closes with the typed step, which is empty for the start, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", show=False)]
 
     def __init__(self, title: str, steps: Sequence[str], *, left_out: int) -> None:
-        """`steps` as they are written, the last of those that are kept; `left_out` are the earlier ones."""
+        """`steps` are the last kept steps, as typed; `left_out` is the number of earlier ones."""
         super().__init__()
         self._title = title
         self._steps = steps
@@ -47,7 +47,7 @@ class StepPrompt(ModalScreen[str | None]):
         self._keys = StyledText()
 
     def compose(self) -> ComposeResult:
-        """Show what is run again, the line, and the steps that could stand there."""
+        """Yield the title, the line, and the possible steps."""
         with Vertical(id="dialog", classes="box"):
             yield self._text
             with Horizontal(classes="line"):
@@ -57,34 +57,34 @@ class StepPrompt(ModalScreen[str | None]):
             yield self._keys
 
     def on_mount(self) -> None:
-        """Write what is asked."""
+        """Show the question."""
         self._text.show([(Span(self._title, "bold"),)])
         self._sign.show([(Span("from", "dim"),)])
         self._keys.show([key_words(KEYS)])
         self._say("")
 
     def on_resize(self) -> None:
-        """Write the steps for the new width."""
+        """Wrap the steps for the new width."""
         self.call_after_refresh(lambda: self._say(""))
 
     def _say(self, wrong: str) -> None:
-        """Say what is wrong, or which steps there are."""
+        """Show the error, or else the possible steps."""
         said: Spans = (Span(clean(wrong, limit=400), "warn"),) if wrong else self._kept()
         self._said.show_all(wrapped(said, self._keys.size.width or self._said.size.width, indent=2))
 
     def _kept(self) -> Spans:
         if not self._steps:
-            return (Span("it keeps no steps", "dim"),)
+            return (Span("it has kept no steps", "dim"),)
         shown = [clean(step, limit=60) for step in self._steps[-SHOWN:]]
         more = f"{self._unnamed:,} more, and " if self._unnamed else ""
-        return (Span(f"it keeps {more}", "dim"), Span(", ".join(shown), "accent"))
+        return (Span(f"it has kept {more}", "dim"), Span(", ".join(shown), "accent"))
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """What was wrong before is no longer said."""
+        """Remove the error once the line is changed."""
         self._say("")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Close with what was written; what is no name is told so, and stays."""
+        """Close with the step; an invalid name shows its error instead."""
         event.stop()
         try:
             read_step(event.value)

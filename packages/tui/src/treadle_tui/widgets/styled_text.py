@@ -1,4 +1,4 @@
-"""Draws toned spans line by line; every text of the dashboard goes through here and never through markup."""
+"""Draws toned spans line by line; all text of the dashboard is drawn here, never as markup."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,17 +15,17 @@ from treadle_tui.core.draw.wrapping import shortened, wrapped
 from treadle_tui.tones import ToneVariant, tones
 
 UNLAID = 60
-"""How wide a text is taken to be before it was laid out: as in a dialog."""
+"""The width to assume before the layout is known, as in a dialog."""
 
 FRAME_CELLS = 6
-"""What a frame takes of the line that its title stands in."""
+"""The cells of a title's line that the frame takes."""
 
 
 class Toned(Widget):
     """A widget that knows the style of every tone."""
 
     fades = False
-    """Whether what it shows is dimmed without a connection, for it is of some time ago."""
+    """Whether it is dimmed without a connection, because its data is out of date."""
 
     _titles: tuple[Spans, Spans] = ((), ())
     _tones: Mapping[str, Style] | None = None
@@ -41,7 +41,7 @@ class Toned(Widget):
         return self._tones[name]
 
     def strip(self, spans: Spans, width: int, *, over: Style | None = None) -> Strip:
-        """Return the spans as a strip of `width` cells on this widget's background, or on that of `over`."""
+        """Return the spans as a strip of `width` cells, with the widget's background or that of `over`."""
         base = self.rich_style if over is None else self.rich_style + over
         if self.app.has_class("-ascii"):
             spans = tuple(span._replace(text=ASCII.clean(span.text, limit=len(span.text))) for span in spans)
@@ -56,26 +56,26 @@ class Toned(Widget):
         return style + Style(link=link) if link else style
 
     def content(self, spans: Spans) -> Content:
-        """Return the spans as content, for border titles; no markup is read in them."""
+        """Return the spans as content for border titles, without interpreting markup."""
         return Content.assemble(*((text, VisualStyle.from_rich_style(self.tone(tone))) for text, tone, _ in spans))
 
     def set_titles(self, title: Spans, subtitle: Spans = ()) -> None:
-        """Put words into the frame's upper and lower line, when they are others than before."""
+        """Set the texts in the frame's upper and lower line, if they have changed."""
         if self._titles != (title, subtitle):
             self._titles = (title, subtitle)
             self._write_titles()
 
     def on_resize(self) -> None:
-        """Write of the titles what there is room for now."""
+        """Fit the titles into the new width."""
         if any(self._titles):
             self._write_titles()
 
     def notify_style_update(self) -> None:
-        """Write the titles in what may be other colours now: those of another theme, or of data that is old."""
+        """Redraw the titles, whose colours may have changed with the theme or the age of the data."""
         super().notify_style_update()
         self._tones = None
         if any(self._titles):
-            # Later: what has the titles drawn is not to be changed in the midst of a change of styles.
+            # Later, because setting the titles must not happen during an update of styles.
             self.call_later(self._write_titles)
 
     def _write_titles(self) -> None:
@@ -87,7 +87,7 @@ class Toned(Widget):
 
 
 class StyledText(Toned):
-    """Some lines of spans; drawn anew only when they change."""
+    """Some lines of spans, drawn only when they change."""
 
     def __init__(
         self,
@@ -101,19 +101,19 @@ class StyledText(Toned):
         self._lines: tuple[Spans, ...] = ()
 
     def show(self, lines: Sequence[Spans]) -> None:
-        """Show these lines from now on."""
+        """Show these lines."""
         new = tuple(lines)
         if new != self._lines:
             self._lines = new
             self.refresh()
 
     def show_all(self, lines: Sequence[Spans]) -> None:
-        """Show these lines, and be as high."""
+        """Show these lines, and adapt the height."""
         self.styles.height = len(lines)
         self.show(lines)
 
     def show_whole(self, lines: Sequence[Spans]) -> None:
-        """Show these lines, each in as many as it takes, and be as high."""
+        """Show these lines, wrapped, and adapt the height."""
         cells = self.size.width or UNLAID
         self.show_all([part for line in lines for part in wrapped(line, cells, indent=1)])
 

@@ -1,4 +1,4 @@
-"""The names of a task's sheets, and which of them is open."""
+"""The tabs of a task's sheets."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from treadle_tui.widgets.styled_text import StyledText
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """A sheet's name, how much is in it, and whether there is anything."""
+    """The title of a sheet, its number of entries, and whether it is empty."""
 
     name: str
     title: str
@@ -21,11 +21,11 @@ class Tab:
 
 
 class TabBar(StyledText):
-    """Names in a row; the open one stands in brackets."""
+    """Titles in a row, with the open one in brackets."""
 
     @dataclass
     class Chosen(Message):
-        """A name was clicked."""
+        """A tab was clicked."""
 
         name: str
 
@@ -34,12 +34,12 @@ class TabBar(StyledText):
         self._ends: list[tuple[int, str]] = []
 
     def show_tabs(self, tabs: Sequence[Tab], active: str) -> None:
-        """Draw the names; a sheet without content is faint."""
+        """Draw the tabs, with empty sheets faint."""
         if not self._draw(tabs, active, counted={tab.name for tab in tabs}):
             self._draw(tabs, active, counted={active})
 
     def _draw(self, tabs: Sequence[Tab], active: str, *, counted: Collection[str]) -> bool:
-        """Draw the names with the counts of those that are `counted`; return whether there is room for them."""
+        """Draw the tabs, with counts for those that are `counted`; return whether they fit."""
         spans = [Span(" ")]
         self._ends = []
         for tab in tabs:
@@ -49,7 +49,7 @@ class TabBar(StyledText):
             else:
                 spans += [Span(f" {tab.title}", "faint" if tab.is_empty else "plain"), Span(f"{count} ", "faint")]
             self._ends.append((width(spans), tab.name))
-        # A blank behind the last name must not have it cut.
+        # Strip the last blank, so that it can't cause the last title to be cut.
         spans[-1] = spans[-1]._replace(text=spans[-1].text.rstrip())
         self.show([tuple(spans)])
         return not self.size.width or width(spans) <= self.size.width

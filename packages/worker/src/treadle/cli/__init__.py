@@ -1,7 +1,7 @@
-"""The `treadle` command; each of its sub-commands is loaded when it is used."""
+"""The `treadle` command; each of its sub-commands is imported when it is used."""
 
 INTERRUPTED = 128 + 2
-"""The exit code of a command that Ctrl-C has stopped: what the shell gives for SIGINT."""
+"""The exit code of a command that Ctrl-C has stopped, as a shell gives for SIGINT."""
 
 
 def main() -> None:
@@ -9,24 +9,24 @@ def main() -> None:
     try:
         _run()
     except KeyboardInterrupt:
-        # What is imported first takes long enough to be interrupted.
+        # The first imports take long enough to be interrupted.
         raise SystemExit(INTERRUPTED) from None
 
 
 def _run() -> None:
-    from treadle.standard_files import open_what_is_closed, write_all_of_it
+    from treadle.standard_files import open_closed_streams, write_in_full
 
     # Before anything else is opened.
-    open_what_is_closed()
-    write_all_of_it()
+    open_closed_streams()
+    write_in_full()
 
-    from treadle.charset import spell_out_what_is_lacking
+    from treadle.charset import escape_unencodable_output
     from treadle.cli.group import treadle
-    from treadle.cli.unforeseen import clean_what_nobody_caught, tell_what_is_waited_for
+    from treadle.cli.unforeseen import clean_uncaught_output, report_remaining_threads
 
-    spell_out_what_is_lacking()
-    clean_what_nobody_caught()
+    escape_unencodable_output()
+    clean_uncaught_output()
     try:
         treadle(prog_name="treadle")
     finally:
-        tell_what_is_waited_for()
+        report_remaining_threads()

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 _OF_THE_NAME = {errno.EEXIST, errno.EILSEQ, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR}
-"""What a file system has against a name, which harms no other: one artifact may be `a` and another `a/b`."""
+"""Errors of a file system about a single name, which affect no other: one artifact may be `a` and another `a/b`."""
 
 
 class _NotSaved(Exception):
-    """An artifact's name keeps it from being saved here."""
+    """An artifact can't be saved here because of its name."""
 
 
 @click.command()
@@ -40,7 +40,7 @@ class _NotSaved(Exception):
 def artifacts(task_id: str, *, run_id: int | None, directory: Path | None, is_json: bool) -> None:
     """List the artifacts of a task's runs, or save them with --download.
 
-    ID may be the beginning of one, when it is one task's alone.
+    ID may be shortened to its beginning if that is unique.
     """
     items, saved, missed = ask(lambda client: _work(client, task_id, run_id, directory))
     if is_json:
@@ -62,15 +62,15 @@ def artifacts(task_id: str, *, run_id: int | None, directory: Path | None, is_js
 async def _work(
     client: "Client", given: str, run_id: int | None, directory: Path | None
 ) -> "tuple[list[ArtifactItem], list[Path], list[str]]":
-    """Return the artifacts, where they were saved, and what kept single ones from it."""
+    """Return the artifacts, where they were saved, and why single ones were not."""
     saved: dict[str, Path | None] = {}
     missed: list[str] = []
     task_id = await full_id(client, given)
     items = await client.artifacts(task_id, run=run_id)
     if directory is not None and items:
         with writing(directory):
-            # So that what is wrong with it is said once, and not of each artifact.
-            directory.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - a command does nothing else meanwhile
+            # Created first, so that an error of the directory is reported once, not for each artifact.
+            directory.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - the command does nothing else meanwhile
             for item in items:
                 if item.name in saved:
                     continue
@@ -84,7 +84,7 @@ async def _work(
 
 
 def _place(directory: Path, name: str) -> Path:
-    """Return where an artifact is saved, with its directory made. Raises `_NotSaved`, and any other `OSError`."""
+    """Return where to save an artifact, and create its directory. Raises `_NotSaved`, and any other `OSError`."""
     place = directory / name
     try:
         if not place.resolve().is_relative_to(directory.resolve()):
@@ -92,7 +92,7 @@ def _place(directory: Path, name: str) -> Path:
         place.parent.mkdir(parents=True, exist_ok=True)
         if place.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        # What can't stand there is found out now, and what is wrong with the disk by the download.
+        # Finds out now if the name is impossible here; errors of the disk come with the download.
         place.lstat()
     except FileNotFoundError:
         return place

@@ -1,20 +1,20 @@
-"""The server's time, as its last answer told it: ages are told by it, whatever this machine's clock shows."""
+"""The server's time, from its last answer: ages are counted by it, whatever this machine's clock shows."""
 
 from datetime import UTC, datetime, timedelta
 
 ALIKE = timedelta(seconds=2)
-"""How far a server's clock may seem ahead and agree: it and this machine's are asked at two moments."""
+"""How far ahead a server's clock may seem and still agree: it and this machine's are read at two moments."""
 
 OLDEST = timedelta(seconds=5)
-"""How old an answer's date may be: it has whole seconds, and servers write it once a second, later when they are busy.
+"""How old an answer's date may be: it has whole seconds, and servers update it once a second, later when busy.
 
-Clocks that seem to differ by no more agree. Of others the latest time is taken that it can be, so that nothing that has
-happened is told as what is to come.
+Clocks that seem to differ by no more agree. For others the latest possible time is used, so that nothing that has
+happened appears to be in the future.
 """
 
 
 def machine_time() -> datetime:
-    """Return what this machine's clock shows."""
+    """Return the time of this machine's clock."""
     return datetime.now(UTC)
 
 
@@ -25,7 +25,7 @@ class ServerTime:
         self._ahead = timedelta()
 
     def correct(self, date: str | None) -> None:
-        """Take the `Date` of an answer that has just come, if it has one that can be read."""
+        """Apply the `Date` header of an answer that has just come, if it is there and valid."""
         from email.utils import parsedate_to_datetime
 
         try:
@@ -40,4 +40,4 @@ class ServerTime:
 
 
 server_time = ServerTime()
-"""The command's; it asks one server, or several whose clocks agree."""
+"""The command's server time; a command asks one server, or several whose clocks agree."""

@@ -1,4 +1,4 @@
-"""What a task that is submitted from the command line waits for, and which flow it is of."""
+"""The tasks that a submit on the command line waits for, and its flow."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from treadle.client.options import Options
 
 UNNAMED = "after"
-"""The name under which results come of tasks that were given without one."""
+"""The name under which the results of tasks are passed that were given without a name."""
 
 Ids: TypeAlias = str | list[str]
-"""One task, whose result comes as it is; or several, whose results come as a list."""
+"""One task, whose result is passed as it is; or several, whose results are passed as a list."""
 
 Function: TypeAlias = Callable[..., Any]
 
 
 def dependencies(function: Function) -> Function:
-    """Add which tasks one waits for, which of their results are arguments, and which flow it is of."""
+    """Add the options for the tasks to wait for, the results that are arguments, and the flow."""
     for flag in (
         click.option("--flow-name", help="Begin a flow with this name."),
         click.option("--flow", type=Id("flow"), help="The flow that it joins, one of your own."),
@@ -40,14 +40,14 @@ def dependencies(function: Function) -> Function:
 
 @dataclass(frozen=True)
 class Bonds:
-    """What a command says of other tasks."""
+    """The relations to other tasks that a command line gives."""
 
     depends_on: Mapping[str, Ids]
     arguments_from: Mapping[str, str]
     flow: str | None
 
     async def over(self, client: "Client", options: "Options") -> "Options":
-        """Return the options with these, by their whole ids. Raises `NotOne` for what begins none, or several."""
+        """Return the options with these added, by full ids. Raises `NotOne` for a beginning of no id, or of several."""
         from treadle.client.options import Options
 
         ids = {name: await _whole(client, said) for name, said in self.depends_on.items()}
@@ -56,15 +56,15 @@ class Bonds:
 
 
 def bonds_of(waits_for: Iterable[str], arguments: Iterable[str], flow: str | None) -> Bonds:
-    """Return what `--depends-on`, `--argument-from` and `--flow` mean.
+    """Return the meaning of `--depends-on`, `--argument-from` and `--flow`.
 
-    Raises click's `UsageError` for what is no id, and for a name that stands with both.
+    Raises click's `UsageError` for anything but an id, and for a name that is given in both.
     """
     named = _gathered(_named(said if "=" in said else f"{UNNAMED}={said}", "NAME=ID") for said in waits_for)
     later = _gathered(_named(said, "KEY=ID") for said in arguments)
     if both := sorted(named.keys() & later.keys()):
         raise click.UsageError(
-            f"{both[0]!r} stands in --depends-on and in --argument-from: give it another name in one"
+            f"{both[0]!r} is given in both --depends-on and --argument-from: use another name in one of them"
         )
     return Bonds({**named, **later}, {name: name for name in later}, flow)
 
@@ -73,12 +73,12 @@ def _named(said: str, form: str) -> tuple[str, Ids]:
     name, ids = pair(said, form)
     found = [TASK_ID.convert(one, None, None) for one in ids.split(",") if one]
     if not found:
-        raise click.UsageError(f"{said!r} is no {form}: the id of a task is missing")
+        raise click.UsageError(f"{said!r} is not of the form {form}: the id of a task is missing")
     return name, found if "," in ids else found[0]
 
 
 def _gathered(pairs: Iterable[tuple[str, Ids]]) -> dict[str, Ids]:
-    """Return what was given under each name; what was given again is a list."""
+    """Return what was given under each name; several values become a list."""
     found: dict[str, Ids] = {}
     for name, ids in pairs:
         found[name] = _list(found[name]) + _list(ids) if name in found else ids

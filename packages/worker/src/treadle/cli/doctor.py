@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 LONGEST_CLOSING = 2.0
-"""Seconds that connections to the server may take to be closed."""
+"""Seconds that closing the connections to the server may take."""
 
 
 @click.command()
@@ -24,11 +24,11 @@ LONGEST_CLOSING = 2.0
               help="Seconds that each check may take.")  # fmt: skip
 @as_json
 def doctor(*, timeout: float, is_json: bool) -> None:
-    """Examine this machine, its database, and the server as it is seen from here; exit 1 if something fails.
+    """Examine this machine, its database, and the server as seen from here; exit 1 if something fails.
 
     Each line says ok, warn or fail, what was seen, and what to do. Nothing is changed. Where treadle-server is
-    installed, its disk, files, database and limits are looked at by the settings that the server has, TREADLE_DATA_DIR
-    and TREADLE_DATABASE_URL for instance, whether it runs or not.
+    installed, its disk, files, database and limits are examined too, by the server's settings such as TREADLE_DATA_DIR
+    and TREADLE_DATABASE_URL, whether it is running or not.
     """
     findings = asyncio.run(_examined(timeout))
     if is_json:

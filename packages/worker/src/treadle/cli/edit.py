@@ -1,4 +1,4 @@
-"""`treadle edit ID`: what a submit said of a task is said anew while it waits."""
+"""`treadle edit ID`: changes what a submit gave, while the task waits."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from treadle.wire.tasks import TaskItem
 
 _OF_MANY = {name: name for name, option in OPTIONS.items() if option.each is not None}
-"""What a flag gives one by one is taken away as a whole."""
+"""Options whose flags may be repeated; they are cleared as a whole."""
 
 _CLEARED = {"checkpoint": "checkpoint"} | {_OF_MANY.get(name) or flag_of(name): name for name in CLEARED}
-"""What can be taken away, with its name on the wire."""
+"""What can be cleared, with its name on the wire."""
 
 
 @click.command()
@@ -40,10 +40,10 @@ def edit(
     ids: tuple[str, ...], *, payload: str | None, checkpoint: str | None, clear: tuple[str, ...],
     if_version: int | None, is_json: bool, **given: Any,
 ) -> None:  # fmt: skip
-    """Change tasks that wait: scheduled, blocked and pending ones.
+    """Change waiting tasks: scheduled, blocked and pending ones.
 
-    What is left out stays as it is. Tags and scopes that are given replace all that there were. An ID may be the
-    beginning of one, when it is one task's alone.
+    Options that are not given stay as they are. Tags and scopes that are given replace all earlier ones. An ID may be
+    shortened to its beginning if that is unique.
     """
     changes = named(given)
     if payload is not None:
@@ -55,7 +55,7 @@ def edit(
             raise click.UsageError(f"{name}: give it or --clear it, not both")
         changes[wire] = None
     if not changes:
-        raise click.UsageError("give what is to be changed; `treadle edit --help` lists what can be")
+        raise click.UsageError("nothing to change was given; `treadle edit --help` lists what can be changed")
 
     async def change(client: "Client", task_id: str) -> "TaskItem":
         return await client.edit(task_id, if_version=if_version, **changes)

@@ -1,4 +1,4 @@
-"""`treadle flows`, `treadle flow ID`: flows, one as a tree of its tasks, and what is done to all of these."""
+"""`treadle flows` and `treadle flow ID`: lists of flows, a flow as a tree of its tasks, and verbs for all of these."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -28,10 +28,10 @@ _METHODS = {
 """The client's method for each verb."""
 
 MOST_NAMED = 8
-"""Tasks of the critical path that are named; of a longer one the first and the last."""
+"""The most tasks of the critical path that are named; of a longer one the first and the last."""
 
 DEEPEST = 12
-"""Steps that a line is indented at most; deeper ones say how deep they stand."""
+"""How deep a line is indented at most; deeper ones give their depth as a number."""
 
 
 @click.command()
@@ -39,7 +39,7 @@ DEEPEST = 12
 @at_most
 @as_json
 def flows(room: str | None, *, limit: int, is_json: bool) -> None:
-    """List flows, newest first: how far they are, and what their tasks do."""
+    """List flows, newest first, with their progress and the statuses of their tasks."""
     page = ask(lambda client: client.flows(room=room, limit=limit))
     columns = ("id", "name", "room", "tasks", "ended", "counts", "created")
     print_page(page, columns, _flow_row, empty="No flows.", is_json=is_json)
@@ -57,9 +57,9 @@ def _flow_row(item: "FlowItem") -> tuple[object, ...]:
 def flow(flow_id: str, verb: str | None, *, is_json: bool) -> None:
     """Show a flow as a tree: beneath each task those that it waits for. Or cancel, pause or resume all its tasks.
 
-    A task that several wait for is drawn once, and then named as `above`. The critical path is the chain of tasks that
-    takes the longest. `rerun-failed` runs what failed again, and puts back what was cancelled because of it. ID may
-    be the beginning of one, when it is one flow's alone.
+    A task that several others wait for is drawn once, and then marked `above`. The critical path is the chain of tasks
+    that takes the longest. `rerun-failed` reruns the failed tasks, and puts back those that were cancelled because of
+    them. ID may be shortened to its beginning if that is unique.
     """
     if verb is not None:
         print_result(verb, ask(lambda client: _steer(client, flow_id, verb)), is_json=is_json)
@@ -89,13 +89,13 @@ async def _steer(client: "Client", given: str, verb: str) -> "BulkResult":
 
 
 def tree(view: "FlowView") -> Iterator[str]:
-    """Return the lines of a flow's tree: what nothing waits for first, and beneath each task what it waits for."""
+    """Yield the lines of a flow's tree: tasks that nothing waits for, and beneath each task what it waits for."""
     for task, depth, is_above in flow_tree.tree(view):
         yield _indent(depth) + _line(task, is_above=is_above)
 
 
 def critical_path(view: "FlowView") -> Iterator[str]:
-    """Return the line that tells which chain of tasks takes the longest; none before anything has begun."""
+    """Yield the line that names the chain of tasks that takes the longest; none before anything has begun."""
     tasks, seconds = flow_tree.critical_path(view, server_time.now())
     if not seconds:
         return

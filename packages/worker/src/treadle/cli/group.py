@@ -1,4 +1,4 @@
-"""The command group: a table of what there is, and the loading of what is asked for."""
+"""The command group: a table of the sub-commands, and loading the one that is used."""
 
 import errno
 import importlib
@@ -13,13 +13,13 @@ import click
 from treadle.cli import INTERRUPTED
 from treadle.cli.summaries import SummaryGroup
 from treadle.cli.texts import taking_texts
-from treadle.standard_files import close_unless_written, close_what_is_not_read
+from treadle.standard_files import close_unless_written, drop_unwritable_output
 
 ENTRY_POINTS = "treadle.commands"
 
 
 class Command(NamedTuple):
-    """A sub-command: where it is, and the line that `treadle --help` shows without loading it."""
+    """A sub-command: where it is, and the summary that `treadle --help` shows without importing it."""
 
     home: str
     summary: str
@@ -28,7 +28,7 @@ class Command(NamedTuple):
 OWN = {
     "artifacts": Command("treadle.cli.artifacts:artifacts", "List and download the files that a task has stored."),
     "cancel": Command("treadle.cli.steer:cancel", "Cancel tasks, at once."),
-    "doctor": Command("treadle.cli.doctor:doctor", "Check that the server is reached, lets you in, and is well."),
+    "doctor": Command("treadle.cli.doctor:doctor", "Check that the server is reachable, lets you in, and is healthy."),
     "edit": Command("treadle.cli.edit:edit", "Change waiting tasks."),
     "failures": Command("treadle.cli.lists:failures", "List failures by error and place, the latest first."),
     "flow": Command("treadle.cli.flow:flow", "Show a flow as a tree, or steer all of its tasks."),
@@ -38,7 +38,7 @@ OWN = {
     "logs": Command("treadle.cli.logs:logs", "Print what a task's code logged, and follow it."),
     "outbox": Command("treadle.cli.outbox:outbox", "Hand over what programs submitted inside their own transactions."),
     "pause": Command("treadle.cli.steer:pause", "Pause tasks, or a queue; running ones stop with their checkpoint."),
-    "prune": Command("treadle.cli.prune:prune", "Remove ended tasks that are past their time."),
+    "prune": Command("treadle.cli.prune:prune", "Remove ended tasks whose retention is over."),
     "rerun": Command("treadle.cli.steer:rerun", "Run ended tasks again, from their start or from a step."),
     "resolve": Command("treadle.cli.steer:resolve", "Settle paused or failed tasks by hand."),
     "resume": Command("treadle.cli.steer:resume", "Resume paused or failed tasks, or a queue."),
@@ -48,7 +48,7 @@ OWN = {
     "targets": Command("treadle.cli.targets:targets", "List targets: what holds each and why, and who waits."),
     "task": Command("treadle.cli.task:task", "Show a task and its runs."),
     "tasks": Command("treadle.cli.lists:tasks", "List tasks, newest first."),
-    "token": Command("treadle.cli.token:token", "Make, list and revoke tokens."),
+    "token": Command("treadle.cli.token:token", "Create, list and revoke tokens."),
     "webhooks": Command("treadle.cli.webhooks:webhooks", "Send the outcomes of tasks to a URL."),
     "worker": Command("treadle.cli.worker:worker", "Run a worker for the tasks of a module."),
     "workers": Command("treadle.cli.workers:workers", "List workers and what they run, and have some drain."),
@@ -56,7 +56,7 @@ OWN = {
 
 
 class Known(NamedTuple):
-    """A sub-command of another distribution: which brings it, and the line that help shows without loading it."""
+    """A sub-command of another distribution: which one, and the summary that help shows without importing it."""
 
     distribution: str
     summary: str
@@ -78,51 +78,51 @@ def plugins() -> dict[str, EntryPoint]:
 
 
 NOT_READ = 128 + 13
-"""The exit code of a command whose output was cut off: what the shell gives for SIGPIPE."""
+"""The exit code of a command whose output is no longer read, as a shell gives for SIGPIPE."""
 
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""What a disk says that takes nothing more."""
+"""Errors of a disk that can't take any more."""
 
 
 @contextmanager
 def _ending_quietly() -> Iterator[None]:
-    """End the command quietly when Ctrl-C stops it, and when nobody reads it any more: `treadle tasks | head -1`.
+    """End the command quietly when Ctrl-C stops it, and when its output is no longer read: `treadle tasks | head -1`.
 
-    What can't be written for another reason, such as a full disk, is told in one sentence.
+    Output that can't be written for another reason, such as a full disk, is reported in one sentence.
     """
     try:
         with _out_of_groups():
             yield
     except KeyboardInterrupt:
-        # Of which click would say "Aborted!", as if that were said of what the command was about.
+        # Otherwise click would print "Aborted!", as if the command's subject had been aborted.
         raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:
-        close_what_is_not_read()
+        drop_unwritable_output()
     except OSError as error:
         if not _has_no_room(error):
             raise
-        close_what_is_not_read()
+        drop_unwritable_output()
         from treadle.wire.shown import clean_lines
 
         click.echo(clean_lines(f"Error: the output can't be written: {error.strerror}"), err=True)
         raise SystemExit(1) from None
     except SystemExit as ended:
-        # Rich has made it exit code 1.
+        # Rich has turned it into exit code 1.
         if not isinstance(ended.__context__, BrokenPipeError):
             raise
-        close_what_is_not_read()
+        drop_unwritable_output()
     else:
         return
     finally:
-        # Lines of a log for which its disk has no room are no failure of the command; Python makes 120 of them.
+        # A log line that can't be written is no failure of the command; Python would exit with code 120.
         close_unless_written(sys.stderr)
     raise SystemExit(NOT_READ)
 
 
 @contextmanager
 def _out_of_groups() -> Iterator[None]:
-    """Raise by itself what one of several tasks, such as those of `treadle demo`, could not print."""
+    """Take an output error out of the exception group that several tasks, such as those of `treadle demo`, raise."""
     try:
         yield
     except ExceptionGroup as several:
@@ -141,7 +141,7 @@ def _has_no_room(error: Exception) -> bool:
 
 @contextmanager
 def _in_a_sentence() -> Iterator[None]:
-    """Have click tell what the SDK raises."""
+    """Have click report the SDK's errors."""
     from treadle.errors import TreadleError
     from treadle.settings import InvalidSetting
 
@@ -154,23 +154,23 @@ def _in_a_sentence() -> Iterator[None]:
 
 
 class LazyGroup(SummaryGroup):
-    """A group that imports a sub-command when it is run, and says what the SDK raises in one sentence."""
+    """A group that imports a sub-command when it is run, and reports the SDK's errors in one sentence."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return every sub-command's name."""
         return sorted({*OWN, *plugins()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a sub-command; None when there is none of that name.
+        """Import a sub-command; None if there is none of this name.
 
-        Raises click's `UsageError`, which says what to install, for one that another distribution brings.
+        Raises click's `UsageError`, which says what to install, for one that belongs to another distribution.
         """
         if cmd_name in OWN:
             module, _, name = OWN[cmd_name].home.partition(":")
             command: click.Command = getattr(importlib.import_module(module), name)
             return taking_texts(command)
         entry = plugins().get(cmd_name)
-        if entry is None and cmd_name in KNOWN and not ctx.resilient_parsing:  # a shell that completes
+        if entry is None and cmd_name in KNOWN and not ctx.resilient_parsing:  # not while a shell completes
             needed = KNOWN[cmd_name].distribution
             raise click.UsageError(f"`treadle {cmd_name}` needs {needed}, which is not installed: pip install {needed}")
         if entry is None:
@@ -182,7 +182,7 @@ class LazyGroup(SummaryGroup):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the sub-command; an error of the SDK or the server becomes one sentence and exit code 1.
 
-        A setting that can't be meant is told as a command line is that can't be: 2.
+        An invalid setting is reported like an invalid command line: 2.
         """
         import logging
 
@@ -195,22 +195,22 @@ class LazyGroup(SummaryGroup):
         except click.ClickException as error:
             if notices.in_log(logging.ERROR, error.format_message()):
                 raise SystemExit(error.exit_code) from None
-            # Whoever's words these are, click prints them as they are. The attribute is final to type checkers.
+            # click would print the message unescaped. The attribute is final to type checkers.
             vars(error)["message"] = clean_lines(error.message)
             raise
 
     @_ending_quietly()
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run the command line: of what is not read, click shows an error here."""
+        """Run the command line; click prints its usage errors here."""
         return super().main(*args, **extra)
 
     @_ending_quietly()
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Read the command line, and print help."""
+        """Parse the command line, and print help."""
         return super().make_context(*args, **extra)
 
     def summary(self, ctx: click.Context, name: str) -> str:
-        """Return the sentence that tells of a command, from the tables, without loading it."""
+        """Return the summary of a command, from the tables, without importing it."""
         if name in OWN:
             return OWN[name].summary
         if name in KNOWN:
@@ -225,8 +225,8 @@ class LazyGroup(SummaryGroup):
 def treadle(context: click.Context) -> None:
     """Treadle: a durable task queue that you can watch and steer.
 
-    The server is found by TREADLE_URL (http://127.0.0.1:7420), the token by TREADLE_TOKEN or in the data directory of
-    a local server. Every command that prints data takes --json.
+    The server's address is TREADLE_URL (http://127.0.0.1:7420), the token TREADLE_TOKEN or in the data directory of a
+    local server. Every command that prints data takes --json.
     """
     from treadle.cli import notices
     from treadle.variables import untold

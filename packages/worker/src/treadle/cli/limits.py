@@ -1,4 +1,4 @@
-"""`treadle limits`: how much runs at once and begins in a time, over all workers; set and deleted too."""
+"""`treadle limits`: how much may run at once or start within a time, over all workers; lists, sets and deletes them."""
 
 from typing import TYPE_CHECKING, get_args
 
@@ -38,7 +38,7 @@ def limits() -> None:
 @at_most
 @as_json
 def show_list(*, room: str, limit: int, is_json: bool) -> None:
-    """List the limits that are seen from a room, with their use and how many tasks wait."""
+    """List the limits that can be seen from a room, with their use and how many tasks wait."""
     page = ask(lambda client: client.limits(room, limit=limit))
     columns = ("limit", "room", "at once", "rate", "when full", "used", "waiting", "keys")
     print_page(page, columns, _row, empty=f"No limits in {room}.", is_json=is_json)
@@ -49,7 +49,7 @@ def show_list(*, room: str, limit: int, is_json: bool) -> None:
 @_room
 @as_json
 def show(name: str, *, room: str, is_json: bool) -> None:
-    """Show a limit, with the keys for which most tasks wait, and the fullest."""
+    """Show a limit, with the keys that have the most waiting tasks, and the fullest ones."""
     item = ask(lambda client: client.limit(name, room=room))
     print_item(item, _lines(item), is_json=is_json)
     if not is_json and any(one.key is not None for one in item.busiest):
@@ -81,14 +81,14 @@ def set_limit(
     room: str,
     is_json: bool,
 ) -> None:
-    """Make or change the limit NAME; tasks that wait for it go on by what it says now.
+    """Create or change the limit NAME; it applies at once to waiting tasks too.
 
-    What is not given it has no longer: without --rate none.
+    Parts that are not given are removed: without --rate there is none.
     """
     if concurrency is None and rate is None:
         raise click.UsageError("give --concurrency, --rate or both")
     if burst is not None and rate is None:
-        raise click.UsageError("--burst: only with --rate")
+        raise click.UsageError("--burst: only allowed with --rate")
     given = None if rate is None else _rate(rate)
     _check(concurrency, given, burst)
 
@@ -105,7 +105,7 @@ def set_limit(
 @_room
 @as_json
 def delete(name: str, *, room: str, is_json: bool) -> None:
-    """Delete a limit that neither open tasks nor jobs name."""
+    """Delete a limit that no open task or job names."""
     ask(lambda client: client.delete_limit(name, room=room))
     print_json({"deleted": name}) if is_json else say(f"{name} deleted")
 
@@ -115,7 +115,7 @@ def _rate(text: str) -> tuple[int, float]:
     try:
         return int(count), float(seconds)
     except ValueError:
-        raise click.UsageError(f"--rate: {text[:60]!r} is no COUNT/SECONDS, as 100/60") from None
+        raise click.UsageError(f"--rate: {text[:60]!r} is not COUNT/SECONDS, such as 100/60") from None
 
 
 def _check(concurrency: int | None, rate: tuple[int, float] | None, burst: int | None) -> None:

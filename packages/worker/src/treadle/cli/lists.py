@@ -44,13 +44,13 @@ def tasks(filters: tuple[str, ...], *, limit: int, is_json: bool) -> None:
 
 
 async def _read_tasks(client: "Client", wanted: "TaskFilter", limit: int) -> "tuple[Page[TaskItem], str | None]":
-    """Return tasks, and why there are none where the filter names a job that there is not."""
+    """Return tasks, and, if there are none because the filter's job does not exist, why."""
     page = await client.list(wanted, limit=limit)
     return page, None if page.items else await _without_job(client, wanted.job)
 
 
 async def _without_job(client: "Client", job: str | None) -> str | None:
-    """Return what the server says of a job that there is not."""
+    """Return the server's message about a job that does not exist; None if it exists."""
     try:
         if job is not None:
             await client.job(job)
@@ -65,7 +65,7 @@ def _none(what: str, why: str | None) -> str:
 
 def _task_row(item: "TaskItem") -> tuple[object, ...]:
     created, payload = age(item.created_at), brief(item.payload)
-    # Of one that waits for a limit: when the limit's rate lets it start.
+    # For a task that waits for a limit: when the limit's rate lets it start.
     due = item.due or item.limit_opens_at
     place, starts = item.queue_position, None if due is None else age(due)
     return (item.id, item.job_name, item.status, place, starts, item.run_id, created, payload)
@@ -76,11 +76,11 @@ def _task_row(item: "TaskItem") -> tuple[object, ...]:
 @click.option("--job", type=NAME, help="Only failures of this job, room:category:name.")
 @as_json
 def failures(*, room: str | None, job: str | None, is_json: bool) -> None:
-    """List what fails: failed runs by the type of their error and where it was raised, the latest first.
+    """List failures: failed runs grouped by the type of their error and where it was raised, the latest first.
 
-    RUNS are those among the last 10,000 failed ones, FAILED and RETRYING the tasks that stand so by it now. The ID
-    means these tasks in a filter: `treadle tasks failure:ID` lists them, and `treadle resume --where failure:ID` tries
-    them again.
+    RUNS counts runs among the last 10,000 failed ones, FAILED and RETRYING the tasks that are in this state because of
+    it now. The ID selects these tasks in a filter: `treadle tasks failure:ID` lists them, and
+    `treadle resume --where failure:ID` runs them again.
     """
     found, why = ask(lambda client: _read_failures(client, room, job))
     if is_json:
@@ -89,7 +89,7 @@ def failures(*, room: str | None, job: str | None, is_json: bool) -> None:
     columns = ("id", "error", "where", "last", "runs", "failed", "retrying", "job", "said")
     print_table(columns, [_failure_row(item) for item in found.items], empty=_none("failures", why))
     if found.is_capped:
-        say("There are more, which are older than the last 10,000 failed runs.", err=True)
+        say("There are more, older than the last 10,000 failed runs.", err=True)
 
 
 async def _read_failures(client: "Client", room: str | None, job: str | None) -> "tuple[FailureGroups, str | None]":
@@ -108,7 +108,7 @@ def _failure_row(item: "FailureGroup") -> tuple[object, ...]:
 @at_most
 @as_json
 def jobs(room: str, *, limit: int, is_json: bool) -> None:
-    """List the jobs that are seen from a room, and the counts of their queues."""
+    """List the jobs that can be seen from a room, and the counts of their queues."""
     page = ask(lambda client: client.jobs(room, limit=limit))
     columns = ("job", "pending", "claimed", "running", "retrying", "failed", "completed", "workers", "state")
     print_page(page, columns, _job_row, empty="No jobs.", is_json=is_json)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from treadle.wire.runs import LogItem
 
 PAUSE = 1.0
-"""Seconds between two looks for more lines."""
+"""Seconds between two checks for new lines."""
 
 
 @click.command()
@@ -27,9 +27,9 @@ PAUSE = 1.0
 @click.option("-f", "--follow", is_flag=True, help="Print new lines as they come, until the task has ended.")
 @as_json
 def logs(task_id: str, *, lines: int, follow: bool, is_json: bool) -> None:
-    """Print what a task's code logged, the last 1,000 lines at most; those of a run but the first say which it was.
+    """Print what a task's code logged, at most the last 1,000 lines; lines of runs after the first name the run.
 
-    ID may be the beginning of one, when it is one task's alone. With --follow and --json each line is a JSON object.
+    ID may be shortened to its beginning if that is unique. With --follow and --json each line is a JSON object.
     """
     asyncio.run(_logs(task_id, lines, follow=follow, is_json=is_json))
 
@@ -51,7 +51,7 @@ async def _follow(client: "Client", task_id: str, lines: int, *, is_json: bool) 
     known: Sequence[LogItem] = []
     most = lines
     while True:
-        # Looked at before the lines are: what has ended has logged all that it will.
+        # Read before the lines: a task that has ended has logged all that it will.
         has_ended = (await client.get(task_id)).status in TERMINAL
         found = await client.logs(task_id)
         new = newer(known, found)
@@ -63,7 +63,7 @@ async def _follow(client: "Client", task_id: str, lines: int, *, is_json: bool) 
 
 
 def newer(known: "Sequence[LogItem]", found: "Sequence[LogItem]") -> "Sequence[LogItem]":
-    """Return those of the lines that came after the known ones; the first of these may be left out by now."""
+    """Return the lines that came after the known ones, the first of which may be missing by now."""
     for start in range(len(known) + 1):
         still = known[start:]
         if found[: len(still)] == still:

@@ -1,6 +1,7 @@
-"""What a command says beside its output: warnings, what it does, and the error that ends it.
+"""What a command says besides its output: warnings, progress, and the error that ends it.
 
-One that writes a log says them as lines of that, where it is JSON: what reads them expects an object of each line.
+A command that writes a JSON log writes them as lines of that log, because its readers expect every line to be an
+object.
 """
 
 import logging
@@ -21,16 +22,16 @@ _json: logging.Formatter | None = None
 
 
 def begin(command: str | None) -> None:
-    """Have what is said from now on be of this command."""
+    """Have notices from now on be those of this command."""
     global _json  # noqa: PLW0603 - a process has one standard error
     _json = None
-    # The settings themselves may be what is wrong; as for them, upper and lower case are the same.
+    # The settings themselves may be what is invalid; as in them, upper and lower case are the same.
     styles = [style for name, style in os.environ.items() if name.upper() == f"{PREFIX}LOG_FORMAT"]
     if command in LOGGING and "json" in styles:
         try:
             _json = formatter("json")
         except ModuleNotFoundError:
-            return  # structlog is not installed, of which an error will tell
+            return  # structlog is not installed, which an error will report
 
 
 def in_log(
@@ -38,7 +39,7 @@ def in_log(
     sentence: str,
     error: tuple[type[BaseException], BaseException, TracebackType | None] | None = None,
 ) -> bool:
-    """Write a line of the log, with the traceback of an error; false where there is none that is JSON."""
+    """Write a line of the log, with the traceback of an error; return False if there is no JSON log."""
     if _json is None:
         return False
     record = logging.LogRecord("treadle", level, "", 0, sentence, None, error)
@@ -47,12 +48,12 @@ def in_log(
 
 
 def warn(sentence: str) -> None:
-    """Say that something is not as it should be."""
+    """Print a warning."""
     if not in_log(logging.WARNING, sentence):
         _say(clean_lines(f"Warning: {sentence}"))
 
 
 def _say(line: str) -> None:
-    """Write a line where it can be written: a server whose log's disk is full is to come up, as it goes on with one."""
+    """Write a line if possible: a server must start, and keep running, even if the disk of its log is full."""
     with suppress(OSError):
         click.echo(line, err=True)

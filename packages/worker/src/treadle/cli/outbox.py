@@ -40,8 +40,8 @@ def outbox(
 ) -> None:
     """Hand the outbox of a database over to the server, until Ctrl-C or SIGTERM.
 
-    Programs write it with `treadle.outbox` inside their own transactions; each row becomes a task once. What the server
-    refuses for good stays, and is seen with `list`.
+    Programs write to it with `treadle.outbox` inside their own transactions; each row becomes a task exactly once. Rows
+    that the server refuses for good stay, and `list` shows them.
     """
     _need_sqlalchemy()
     if is_json and (not once or context.invoked_subcommand is not None):
@@ -80,7 +80,7 @@ def _once(swept: "Swept", *, is_json: bool) -> None:
 @as_json
 @click.pass_obj
 def list_(place: tuple[str | None, str], *, waiting: bool, limit: int, is_json: bool) -> None:
-    """List what the server refused, and say how much waits."""
+    """List refused rows, and count the waiting ones."""
     from functools import partial
 
     from treadle.outbox.refusals import listed
@@ -104,7 +104,7 @@ def _plain(row: "Row") -> dict[str, Any]:
 
 
 def _text(value: Any) -> Any:
-    """Return as it can be shown what another program has put into SQLite that is no UTF-8."""
+    """Return a value fit to be shown: another program may have put invalid UTF-8 into SQLite."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
@@ -121,12 +121,12 @@ def _line(row: "Row") -> tuple[object, ...]:
 def retry(place: tuple[str | None, str], ids: tuple[str, ...], *, is_all: bool, is_json: bool) -> None:
     """Have refused rows tried again: those of the tasks with these IDs, or with --all all of them.
 
-    An ID may be the beginning of one, when it is one refused row's alone.
+    An ID may be shortened to its beginning if that is unique.
     """
     from treadle.outbox.refusals import retry as again
 
     changed = _change(place, ids, again, is_all=is_all)
-    print_json({"retried": changed}) if is_json else say(f"{counted(changed, 'row')} to be tried again")
+    print_json({"retried": changed}) if is_json else say(f"{counted(changed, 'row')} will be tried again")
 
 
 @outbox.command()
@@ -137,7 +137,7 @@ def retry(place: tuple[str | None, str], ids: tuple[str, ...], *, is_all: bool, 
 def drop(place: tuple[str | None, str], ids: tuple[str, ...], *, is_all: bool, is_json: bool) -> None:
     """Drop refused rows: those of the tasks with these IDs, or with --all all of them. They never become tasks.
 
-    An ID may be the beginning of one, when it is one refused row's alone.
+    An ID may be shortened to its beginning if that is unique.
     """
     from treadle.outbox.refusals import drop as away
 
@@ -148,7 +148,7 @@ def drop(place: tuple[str | None, str], ids: tuple[str, ...], *, is_all: bool, i
 @outbox.command()
 @click.pass_obj
 def ddl(place: tuple[str | None, str]) -> None:
-    """Print the statements that create the table, in the database's own words."""
+    """Print the statements that create the table, in the database's own SQL."""
     from sqlalchemy.exc import IdentifierError
 
     from treadle.outbox.table import ddl as statements
@@ -161,9 +161,9 @@ def ddl(place: tuple[str | None, str]) -> None:
 
 
 def _change(place: tuple[str | None, str], ids: tuple[str, ...], change: Callable[..., int], *, is_all: bool) -> int:
-    """Change the refused rows that are meant. Raises click's `ClickException` when an id is none of theirs."""
+    """Change the given refused rows. Raises click's `ClickException` when no row has such an id."""
     if bool(ids) is is_all:
-        raise click.UsageError("give IDs or --all, one of them")
+        raise click.UsageError("give either IDs or --all")
 
     from functools import partial
 
@@ -177,12 +177,12 @@ def _changed(connection: "Connection", *, given: tuple[str, ...], change: Callab
     ids = {one if is_whole(one) else the_one(one, _REFUSED, refused) for one in given}
     changed = change(connection, ids or None, table=table)
     if ids and not changed:
-        raise click.ClickException("no refused row has such an id: `treadle outbox list` shows those that there are")
+        raise click.ClickException("no refused row has such an id: `treadle outbox list` lists the refused rows")
     return changed
 
 
 def _within(place: tuple[str | None, str], work: "Callable[[Table], Callable[[Any], T]]") -> T:
-    """Call what `work` makes for the table, within a transaction."""
+    """Call what `work` returns for the table, in a transaction."""
     database, table = _database(place[0]), _table(place[1])
 
     async def called() -> T:
@@ -199,7 +199,7 @@ def _within(place: tuple[str | None, str], work: "Callable[[Table], Callable[[An
 
 @contextmanager
 def _answering() -> Iterator[None]:
-    """Say in a sentence that the database does not answer. What the SDK raises is of the server, and says so itself."""
+    """Report an unreachable database in one sentence; the SDK's errors are about the server, and are passed on."""
     from sqlalchemy.exc import DBAPIError
 
     from treadle.errors import TreadleError

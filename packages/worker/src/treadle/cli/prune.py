@@ -1,4 +1,4 @@
-"""`treadle prune`: removes ended tasks that are past their time, or says what would go."""
+"""`treadle prune`: removes ended tasks whose retention is over, or says what would be removed."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 def prune(older_than: float | None, statuses: tuple[str, ...], *, dry_run: bool, yes: bool, is_json: bool) -> None:
     """Remove ended tasks, with their runs, logs and artifacts; superusers only.
 
-    Without --older-than those go that the server's settings (TREADLE_RETENTION_…) keep no longer, which it removes by
-    itself, too. What is open, holds a target, or is still needed stays.
+    Without --older-than it removes the tasks whose retention by the server's settings (TREADLE_RETENTION_…) is over,
+    which the server also does by itself. Tasks that are open, hold a target or are still needed stay.
     """
     if dry_run or not yes:
         planned = ask(lambda client: client.prune(older_than=older_than, status=statuses or None, dry_run=True))
         if dry_run or not planned.tasks:
-            # Nobody was asked about what is past its time a moment later.
+            # Nothing was confirmed, so tasks whose retention ends a moment later must stay.
             told = planned if dry_run else planned.model_copy(update={"dry_run": False})
             print_json(told) if is_json else _print(told)
             return
@@ -53,7 +53,7 @@ def prune(older_than: float | None, statuses: tuple[str, ...], *, dry_run: bool,
 
 
 async def _all(client: "Client", older_than: float | None, statuses: Sequence[str]) -> "PruneAnswer":
-    """Ask until nothing is left, and return the sum."""
+    """Repeat the request until nothing is left, and return the sum."""
     from treadle.wire.prune import PruneAnswer
 
     groups: Counter[tuple[str, str]] = Counter()
@@ -63,7 +63,7 @@ async def _all(client: "Client", older_than: float | None, statuses: Sequence[st
         done = part.done
         groups.update({(group.job, group.status): group.tasks for group in part.groups})
         if not done:
-            say(f"{counted(groups.total(), 'task')} removed, and more to go", err=True)
+            say(f"{counted(groups.total(), 'task')} removed so far", err=True)
     shown = [{"job": job, "status": status, "tasks": n} for (job, status), n in sorted(groups.items())]
     return PruneAnswer.model_validate({"dry_run": False, "tasks": groups.total(), "groups": shown})
 
@@ -76,7 +76,7 @@ def _print(answer: "PruneAnswer") -> None:
 
 def _print_groups(answer: "PruneAnswer", *, err: bool = False) -> None:
     rows = [(group.job, group.status, group.tasks) for group in answer.groups]
-    print_table(("job", "status", "tasks"), rows, empty="Nothing is past its time.", err=err)
+    print_table(("job", "status", "tasks"), rows, empty="No task is past its retention.", err=err)
 
 
 def _sum(answer: "PruneAnswer") -> str:

@@ -42,7 +42,7 @@ def schedules() -> None:
 @at_most
 @as_json
 def show_list(*, room: str, limit: int, is_json: bool) -> None:
-    """List the schedules that are seen from a room, with the next tick and the last task of each."""
+    """List the schedules that can be seen from a room, with the next tick and the last task of each."""
     page = ask(lambda client: client.schedules(room, limit=limit))
     columns = ("name", "when", "state", "next", "last", "ended", "job")
     print_page(page, columns, _row, empty=f"No schedules in {room}.", is_json=is_json)
@@ -83,12 +83,12 @@ def set_schedule(
     interval: float | None, jitter: float, missed: Missed, deadline: float | None, paused: bool | None, room: str,
     is_json: bool, **given: Any,
 ) -> None:  # fmt: skip
-    """Make or replace the schedule NAME of JOB, room:category:name.
+    """Create or replace the schedule NAME of JOB, room:category:name.
 
-    A VALUE is JSON when it parses as such, else text. What stays the same keeps its next tick.
+    A VALUE is JSON if it parses as such, else text. If the times stay the same, so does the next tick.
     """
     if (cron is None) == (interval is None):
-        raise click.UsageError("give --cron or --every, one of them")
+        raise click.UsageError("give either --cron or --every")
     options, content = options_of(given), payload_of(arguments, payload)
 
     item = ask(
@@ -105,7 +105,7 @@ def set_schedule(
 @_room
 @as_json
 def pause(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
-    """Pause schedules: they make no tasks until they are resumed."""
+    """Pause schedules: they submit no tasks until they are resumed."""
     steer_each(
         names,
         lambda client, name: client.pause_schedule(name, room=room),
@@ -119,7 +119,7 @@ def pause(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
 @_room
 @as_json
 def resume(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
-    """Let paused schedules go on, with the next tick from now."""
+    """Let paused schedules go on, with the next tick counted from now."""
     steer_each(
         names,
         lambda client, name: client.resume_schedule(name, room=room),
@@ -133,7 +133,7 @@ def resume(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
 @_room
 @as_json
 def run_now(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
-    """Put schedules' tasks in now, and print their ids; the ticks stay as they are."""
+    """Submit schedules' tasks now, and print their ids; the ticks stay as they are."""
     steer_each(
         names, lambda client, name: client.run_schedule(name, room=room), lambda task: str(task.id), is_json=is_json
     )
@@ -144,7 +144,7 @@ def run_now(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
 @_room
 @as_json
 def delete(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
-    """Delete schedules; a task that runs goes on to its end."""
+    """Delete schedules; a task that is running goes on."""
 
     async def gone(client: "Client", name: str) -> dict[str, str]:
         await client.delete_schedule(name, room=room)

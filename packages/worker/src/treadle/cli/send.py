@@ -1,4 +1,4 @@
-"""`treadle send ID NAME [DATA]`: a message for a task that receives it."""
+"""`treadle send ID NAME [DATA]`: sends a message to a task that receives it."""
 
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from treadle.cli.show import as_json, ask, print_json, say, spelt
-from treadle.cli.standing import kept_by
+from treadle.cli.standing import blocking_reason
 from treadle.cli.submit import value_of
 from treadle.cli.which import TASK_ID, full_id
 from treadle.errors import TreadleError
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def send(task_id: str, *, name: str, data: str | None, key: str | None, is_json: bool) -> None:
     """Send a task a message: `ctx.receive(NAME)` returns DATA.
 
-    DATA is JSON when it parses as such, else text; null without it. ID may be the beginning of one, when it is one
-    task's alone.
+    DATA is JSON if it parses as such, else text; null without it. ID may be shortened to its beginning if that is
+    unique.
     """
     value = None if data is None else value_of(data)
 
@@ -42,11 +42,11 @@ def send(task_id: str, *, name: str, data: str | None, key: str | None, is_json:
 
 
 async def _came_to(client: "Client", message: "MessageItem") -> str:
-    """Return what became of a message: of one that nothing has asked for yet, what the task waits for instead."""
+    """Return what became of a message; if nothing has asked for it yet, what the task waits for instead."""
     if message.received:
         return "received"
     kept = None
-    # Whatever this is answered, it was sent.
+    # The message was sent, whatever the answer to this.
     with suppress(TreadleError):
-        kept = await kept_by(client, await client.get(message.task_id))
+        kept = await blocking_reason(client, await client.get(message.task_id))
     return f"waits until the task's code receives it{'' if kept is None else f'; the task {kept}'}"

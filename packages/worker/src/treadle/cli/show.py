@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FOLLOWING = 60.0
-"""Seconds for which a server that was there may be gone while one follows a task."""
+"""Seconds for which a server may be unreachable while a task is followed."""
 
 as_json = click.option("--json", "is_json", is_flag=True, help="Print JSON.")
 from_room = click.option("--room", default="@global", show_default=True, help="The room to look from.")
@@ -40,18 +40,18 @@ at_most = click.option(
 
 
 class ListedGroup(SummaryGroup):
-    """A group that lists when no sub-command is named: `treadle limits --json` is `treadle limits list --json`."""
+    """A group that lists when no sub-command is given: `treadle limits --json` is `treadle limits list --json`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the command line; what begins with an option that is not for help means `list`."""
-        # Of nothing yet the shell completes the sub-commands.
+        """Parse the command line; if it begins with an option other than for help, it means `list`."""
+        # If nothing was typed yet, the shell completes the sub-commands.
         is_list = args[0][:1] == "-" and args[0] not in ctx.help_option_names if args else not ctx.resilient_parsing
         if is_list:
             args = ["list", *args]
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-        """Return what may come next: sub-commands, and options of its own and of `list`."""
+        """Return completions: sub-commands, and options of the group and of `list`."""
         listing = self.commands["list"]
         found = super().shell_complete(ctx, incomplete)
         if incomplete[:1] == "-":
@@ -61,25 +61,25 @@ class ListedGroup(SummaryGroup):
 
 @contextmanager
 def writing(to: Path) -> Iterator[None]:
-    """Say in a sentence that a file or directory that somebody named can't be written."""
+    """Report in one sentence that a file or directory can't be written."""
     try:
         yield
     except OSError as error:
-        if error.errno is None:  # the SDK's own, of a server
+        if error.errno is None:  # an error of the SDK's, about a server
             raise
         why = error.strerror or error
-        raise click.ClickException(f"{to} can't be written ({why}): look at its permissions and disk") from None
+        raise click.ClickException(f"{to} can't be written ({why}): check its permissions and disk") from None
 
 
 def open_client(room: str | None = None, *, patience: float = 0.0) -> "Client":
-    """Return a client that gives up at once, for someone waits at the terminal, or after so many seconds."""
+    """Return a client that gives up at once, as someone waits at the terminal, or after `patience` seconds."""
     from treadle.client.client import Client
 
     return Client(room=room, patience=patience)
 
 
 def ask(call: "Callable[[Client], Awaitable[T]]") -> T:
-    """Return what `call` answers for a client, which is open meanwhile."""
+    """Return the result of `call` for a client, which is open meanwhile."""
 
     async def work() -> T:
         async with open_client() as client:
@@ -91,7 +91,7 @@ def ask(call: "Callable[[Client], Awaitable[T]]") -> T:
 
 
 def _is_terminal() -> bool:
-    # A command may be started without any standard output.
+    # A command may be started without standard output.
     return sys.stdout is not None and sys.stdout.isatty()
 
 
@@ -102,43 +102,43 @@ def print_json(value: object) -> None:
 
 
 class Styled(str):
-    """Text that was cleaned and may carry styles of our own."""
+    """Text that was made safe, and may contain our own styles."""
 
     __slots__ = ()
 
 
 def styled(text: object, **style: Any) -> Styled:
-    """Return a text, cleaned, in a style of `click.style`, unless `NO_COLOR` or a terminal without styles says no."""
+    """Return a text, made safe, in a style of `click.style`, unless `NO_COLOR` or a dumb terminal says no."""
     cleaned = clean(str(text))
     is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return Styled(cleaned if is_plain else click.style(cleaned, **style))
 
 
 def say(*parts: object, err: bool = False) -> None:
-    """Print parts with a space between them: the only way to the terminal, for all of it is cleaned but `Styled`.
+    """Print parts with a space between them: the only way to the terminal, because it makes all but `Styled` safe.
 
-    Of a part with several lines all but the first are indented.
+    Lines of a part after its first are indented.
     """
     click.echo(" ".join(part if isinstance(part, Styled) else clean_lines(str(part)) for part in parts), err=err)
 
 
 def told(text: str | None) -> str | None:
-    """Return what a task's code said, or that it is encrypted."""
+    """Return text from a task's code, or a note that it is encrypted."""
     return None if text is None else readable(text)
 
 
 def spelt(text: str | None) -> str | None:
-    """Return a name that somebody gave, or that it is encrypted, on one line: a newline in it is spelt out."""
+    """Return a name that somebody gave on one line, with line breaks escaped, or a note that it is encrypted."""
     return None if text is None else clean(readable(text))
 
 
 def say_result(text: str) -> None:
-    """Print a text that is data: exactly into a file or pipe, and cleaned on a terminal."""
+    """Print a text that is data: unchanged into a file or pipe, made safe on a terminal."""
     click.echo(clean_lines(text, indent="") if _is_terminal() else text)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str, err: bool = False) -> None:
-    """Print rows under their columns' names, each as wide as it must be; `empty` when there is none."""
+    """Print rows under their columns' names, each as wide as needed; print `empty` if there are none."""
     if not rows:
         say(empty, err=err)
         return
@@ -152,21 +152,21 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, emp
 def print_page(
     page: "Page[T]", columns: Sequence[str], row: Callable[[T], Sequence[object]], *, empty: str, is_json: bool
 ) -> None:
-    """Print a list, as JSON or as a table of what `row` makes of each item; say how many there are when it shows some.
+    """Print a list, as JSON or as a table with a `row` for each item; say how many there are if it shows only some.
 
-    `empty` is said when there is none.
+    `empty` is printed if there are none.
     """
     if is_json:
         print_json(page)
         return
     print_table(columns, [row(item) for item in page.items], empty=empty)
     if page.total > len(page.items):
-        more = "--limit shows more" if page.limit < MOST_OF_PAGE else f"a list has {MOST_OF_PAGE} at most"
+        more = "--limit shows more" if page.limit < MOST_OF_PAGE else f"a list shows at most {MOST_OF_PAGE}"
         say(f"{len(page.items)} of {page.total}{'+' if page.total_is_capped else ''}; {more}.")
 
 
 def print_item(item: BaseModel, lines: Mapping[str, object], *, is_json: bool) -> None:
-    """Print one thing, as JSON or in lines that each begin with a word; of what is None there is no line."""
+    """Print one item, as JSON or as lines that each begin with a word; lines that are None are left out."""
     if is_json:
         print_json(item)
         return
@@ -176,12 +176,12 @@ def print_item(item: BaseModel, lines: Mapping[str, object], *, is_json: bool) -
 
 
 def say_line(name: str, line: object) -> None:
-    """Print a line about one thing, behind the word that says what it tells."""
+    """Print a line about one item, after the word that names it."""
     say(styled(f"{name:10}", bold=True), f"{line}")
 
 
 def because(reason: str | None, status: str) -> str:
-    """Return a status with why it is so, unless that is the same word."""
+    """Return a status with its reason, unless that is the same word."""
     return status if reason in {None, status} else f"{status} ({reason})"
 
 
@@ -206,7 +206,7 @@ def duration(seconds: float) -> str:
 
 
 def length(seconds: float) -> str:
-    """Return a length of time that somebody has set, as it is, in its largest whole unit: 2m, 90s, 1.5s."""
+    """Return a duration that somebody has set, exactly, in its largest whole unit: 2m, 90s, 1.5s."""
     for size, unit in _UNITS:
         if seconds >= size and seconds % size == 0:
             return f"{seconds // size:.0f}{unit}"
@@ -214,7 +214,7 @@ def length(seconds: float) -> str:
 
 
 def brief(value: object, length: int = 60) -> str:
-    """Return a value as one short line of JSON; of one that is encrypted, that it is."""
+    """Return a value as one short line of JSON, or a note that it is encrypted."""
     if seal_of(value) is not None:
         return ENCRYPTED
     text = json.dumps(value, ensure_ascii=False)
@@ -232,7 +232,7 @@ def _plain(value: object) -> object:
 
 
 def _text(cell: object) -> str:
-    # Cleaned before it is measured.
+    # Made safe before it is measured.
     return "-" if cell is None else clean(str(cell))
 
 
@@ -241,7 +241,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _cells(text: str) -> int:
-    """Return how many cells of a terminal a text takes: Chinese and emoji two a character, marks upon letters none."""
+    """Return how many cells of a terminal a text takes: two for each Chinese character or emoji, none for accents."""
     return len(text) if text.isascii() else sum(map(_cells_of, text))
 
 

@@ -1,4 +1,4 @@
-"""`treadle cancel`, `pause`, `resume`, `rerun` and `resolve`: for tasks by id, for those of a filter, for queues."""
+"""`treadle cancel`, `pause`, `resume`, `rerun` and `resolve`: for tasks by id or by a filter, and for queues."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
@@ -23,7 +23,7 @@ T = TypeVar("T")
 SteeringCall = Callable[["Client", str], Awaitable[T]]
 
 MOST_SHOWN = 10
-"""Refusals of a bulk action that are shown one by one."""
+"""The most refusals of a bulk action that are shown one by one."""
 
 _ids = click.argument("ids", type=TASK_ID, nargs=-1, metavar="[ID]...")
 _where = click.option("--where", metavar="FILTER", help="All tasks that match the filter, instead of IDs.")
@@ -31,12 +31,12 @@ _queue = click.option("--queue", "queues", multiple=True, metavar="JOB", help="A
 
 
 def _of_queues_too(function: Callable[..., None]) -> click.Command:
-    """Make a command of it that is given tasks by their ids or a filter, or whole queues."""
+    """Make a command of a function that takes tasks, by their ids or a filter, or whole queues."""
     return click.command()(_ids(_where(_queue(as_json(_explained(function))))))
 
 
 def _steer(action: "Action", ids: tuple[str, ...], where: str | None, *, is_json: bool, **fields: Any) -> None:
-    """Apply a verb to the tasks meant; every refusal is shown, and any makes the exit code 1."""
+    """Apply a verb to the given tasks; every refusal is shown, and makes the exit code 1."""
     _check_one_of(ids=ids, where=where)
     if where is not None:
         _steer_where(action, _wanted(action, where), is_json=is_json, **fields)
@@ -47,7 +47,7 @@ def _steer(action: "Action", ids: tuple[str, ...], where: str | None, *, is_json
 def _check_one_of(**given: object) -> None:
     names = {"ids": "IDs", "where": "--where", "queues": "--queue"}
     if sum(value not in ((), None) for value in given.values()) != 1:
-        raise click.UsageError(f"give {' or '.join(names[name] for name in given)}, one of them")
+        raise click.UsageError(f"give exactly one of {' or '.join(names[name] for name in given)}")
 
 
 def _wanted(action: "Action", where: str) -> "TaskFilter":
@@ -62,7 +62,7 @@ def _wanted(action: "Action", where: str) -> "TaskFilter":
 
 
 def steer_ids(verb: "SteeringCall[TaskItem]", ids: Sequence[str], *, is_json: bool) -> None:
-    """Do it to each of the tasks, by their ids or the beginnings of them, and say where they are; any refusal is 1."""
+    """Apply a verb to each task, by its id or the beginning of it, and print its state; a refusal exits with 1."""
 
     async def found(client: "Client", given: str) -> "TaskItem":
         return await verb(client, await full_id(client, given))
@@ -75,10 +75,10 @@ def _said_of_task(item: "TaskItem") -> str:
 
 
 def steer_each(names: Sequence[str], verb: "SteeringCall[T]", said: Callable[[T], str], *, is_json: bool) -> None:
-    """Do it to each of them by its name, and say what came of it; any refusal is exit code 1.
+    """Apply a verb to each of the names, and print the result; a refusal makes the exit code 1.
 
-    What was done is told also where the connection is lost before the last. As JSON what was refused stands in its
-    place in the list.
+    Results are printed even if the connection is lost before the last. In JSON, refusals are in the list at their
+    places.
     """
     outcomes: list[T | dict[str, str | None]] = []
     has_refused = False
@@ -92,7 +92,7 @@ def steer_each(names: Sequence[str], verb: "SteeringCall[T]", said: Callable[[T]
                 has_refused = True
                 kind = error.problem.type if isinstance(error, ProblemError) else None
                 outcomes.append({"refused": name, "type": kind, "detail": str(error)})
-                # What is not there is named by what says so.
+                # An error about something that does not exist names it already.
                 is_named = isinstance(error, NotOne | TaskNotFound | JobNotFound | ScheduleNotFound)
                 head = "" if is_named and name in str(error) else f"{spelt(name) or repr(name)}: "
                 say(f"Error: {head}{error}", err=True)
@@ -115,7 +115,7 @@ def _steer_where(action: "Action", wanted: "TaskFilter", *, is_json: bool, **fie
 
 
 def print_result(verb: str, result: "BulkResult", *, is_json: bool) -> None:
-    """Print how many tasks a bulk action has changed, and which not; any of these makes the exit code 1."""
+    """Print how many tasks a bulk action has changed, and its refusals, which make the exit code 1."""
     if is_json:
         print_json(result)
     else:
@@ -153,8 +153,10 @@ def _steer_queues(names: Sequence[str], *, is_paused: bool, is_json: bool) -> No
 def _explained(function: Callable[..., None]) -> Callable[..., None]:
     """Add to a verb's help what an ID and a FILTER are."""
     explaining_filters(function, example="--where=-tag:x")
-    id_help = "An ID may be the beginning of one, when it is one task's alone."
-    function.__doc__ = f"{function.__doc__}\nWithout a status it means what the verb can be applied to. {id_help}"
+    id_help = "An ID may be shortened to its beginning if that is unique."
+    function.__doc__ = (
+        f"{function.__doc__}\nWithout a status, it selects the tasks that the verb can be applied to. {id_help}"
+    )
     return function
 
 
@@ -172,8 +174,8 @@ def cancel(ids: tuple[str, ...], *, where: str | None, is_json: bool) -> None:
 def pause(ids: tuple[str, ...], *, where: str | None, queues: tuple[str, ...], is_json: bool) -> None:
     """Pause tasks, or a queue.
 
-    A running task stops with its checkpoint as soon as its worker has stopped the code. From a paused queue nothing
-    is claimed; what runs goes on.
+    A running task stops with its checkpoint as soon as its worker has stopped the code. From a paused queue nothing is
+    claimed; running tasks go on.
     """
     _steer_tasks_or_queues("pause", ids, where, queues, is_json=is_json)
 
@@ -215,9 +217,11 @@ def resolve(
 ) -> None:
     """Settle paused or failed tasks by hand, which frees their targets."""
     if error is not None and status == "completed":
-        raise click.UsageError("--error: only with --status failed or cancelled; left out, it ends as completed")
+        raise click.UsageError(
+            "--error: only with --status failed or cancelled; without --status the task is settled as completed"
+        )
     if result is not None and status != "completed":
-        raise click.UsageError(f"--result: only of a task that is settled as completed, not as {status}")
+        raise click.UsageError(f"--result: only for a task that is settled as completed, not as {status}")
     fields: dict[str, Any] = {"status": status}
     if error is not None:
         fields["error"] = error

@@ -1,4 +1,4 @@
-"""`treadle submit JOB key=value…`: one task, its payload and options, from the command line."""
+"""`treadle submit JOB key=value…`: submits one task, with its payload and options, from the command line."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ import click
 
 from treadle.cli.dependencies import Bonds, bonds_of, dependencies
 from treadle.cli.show import as_json, open_client, print_json, say, say_result
-from treadle.cli.standing import kept_by
+from treadle.cli.standing import blocking_reason
 from treadle.cli.task_options import Duration, each_once, options_of, pair, parsed, task_times, task_traits
 from treadle.cli.texts import NAME
 from treadle.errors import TreadleError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from treadle.client.options import Options
 
 FIRST_LOOK, LONGEST_PAUSE = 0.2, 5.0
-"""Seconds until a task that is waited for is looked at, and the most between two looks; its end is pushed."""
+"""Seconds until a waited-for task is first looked at, and the most between two looks; its end is pushed."""
 
 
 @click.command()
@@ -42,10 +42,10 @@ def submit(
 ) -> None:  # fmt: skip
     """Submit a task to JOB, room:category:name, and print its id.
 
-    A VALUE is JSON when it parses as such, else text: n=3 is a number, name=World is text, n='"3"' is text again.
+    A VALUE is JSON if it parses as such, else text: n=3 is a number, name=World is text, n='"3"' is text again.
     """
     if wait_seconds is not None and not wait:
-        raise click.UsageError("--timeout: only with --wait; a run's own is --run-timeout")
+        raise click.UsageError("--timeout: only allowed with --wait; a run's own timeout is --run-timeout")
     options = options_of(given)
     body = payload_of(arguments, payload)
     bonds = bonds_of(depends_on, argument_from, flow)
@@ -63,8 +63,8 @@ async def _submit(
             try:
                 await _wait(handle, wait_seconds, is_json=is_json)
             except asyncio.CancelledError:
-                # By Ctrl-C: its id was not told yet.
-                say(f"task {handle.id} had not ended; it is left as it is", err=True)
+                # Stopped by Ctrl-C before the id was printed.
+                say(f"task {handle.id} has not ended yet; it was left as it is", err=True)
                 raise
         elif is_json:
             print_json(handle.submitted)
@@ -87,7 +87,7 @@ async def _wait(handle: "TaskHandle[Any]", seconds: float | None, *, is_json: bo
 
 @asynccontextmanager
 async def _telling(handle: "TaskHandle[Any]") -> AsyncIterator[None]:
-    """Say meanwhile what a task waits for that does not go on by itself, once for each change."""
+    """While waiting, print what the task waits for if it does not go on by itself, once for each change."""
     teller = asyncio.create_task(_tell(handle))
     try:
         yield
@@ -102,16 +102,16 @@ async def _tell(handle: "TaskHandle[Any]") -> None:
     while True:
         await asyncio.sleep(pause)
         pause = min(1.5 * pause, LONGEST_PAUSE)
-        # Whoever waits for the end is told why there is no server.
+        # Connection errors are reported by the wait itself.
         with suppress(TreadleError):
-            now = await kept_by(handle.client, await handle.get())
+            now = await blocking_reason(handle.client, await handle.get())
             if now is not None and now != before:
                 say(f"task {handle.id} {now}", err=True)
             before = now
 
 
 def payload_of(arguments: tuple[str, ...], payload: str | None) -> dict[str, Any]:
-    """Return the payload that KEY=VALUE arguments or `--payload` mean. Raises click's `UsageError`."""
+    """Return the payload given by KEY=VALUE arguments or `--payload`. Raises click's `UsageError`."""
     if payload is None:
         pairs = (pair(argument, "KEY=VALUE") for argument in arguments)
         return each_once(((name, value_of(text)) for name, text in pairs), "the argument")
@@ -120,14 +120,14 @@ def payload_of(arguments: tuple[str, ...], payload: str | None) -> dict[str, Any
     try:
         body = parsed(payload)
     except ValueError as error:
-        raise click.UsageError(f"--payload is no JSON: {error}") from None
+        raise click.UsageError(f"--payload is not valid JSON: {error}") from None
     if not isinstance(body, dict):
         raise click.UsageError(f"--payload must be a JSON object, not {payload[:60]}")
     return body
 
 
 def value_of(text: str) -> Any:
-    """Return a value as JSON when it parses as such, else as the text it is."""
+    """Return a value as JSON if it parses as such, else as text."""
     try:
         return parsed(text)
     except ValueError:

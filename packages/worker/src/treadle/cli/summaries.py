@@ -1,4 +1,4 @@
-"""Groups that tell of each of their commands in a whole sentence, in help and to a shell that completes."""
+"""Groups that show a whole sentence about each of their commands, in help and in a shell's completions."""
 
 from typing import TYPE_CHECKING
 
@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 LONGEST = 1000
-"""Characters of a sentence: click cuts longer ones, and by itself what is longer than a line."""
+"""The most characters of a sentence; click cuts longer ones, and by default those longer than a line."""
 
 
 class SummaryGroup(click.Group):
-    """A group whose commands' sentences are not cut."""
+    """A group whose commands' summaries are not cut."""
 
     def summary(self, ctx: click.Context, name: str) -> str:
-        """Return the sentence that tells of a command: the first of its help."""
+        """Return the summary of a command: the first sentence of its help."""
         command = self.get_command(ctx, name)
         return "" if command is None else command.get_short_help_str(LONGEST)
 
@@ -26,7 +26,7 @@ class SummaryGroup(click.Group):
             formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-        """Return what may come next: commands, and options of its own."""
+        """Return completions: commands, and options of the group."""
         from click.shell_completion import CompletionItem
 
         names = (name for name in self.list_commands(ctx) if name.startswith(incomplete))

@@ -1,4 +1,4 @@
-"""`treadle targets`: which are held, by what and why, and who waits."""
+"""`treadle targets`: which targets are held, by what and why, and what waits for them."""
 
 from typing import TYPE_CHECKING
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def targets(name: str | None, *, room: str, held: bool, limit: int, is_json: bool) -> None:
     """List a room's targets, or show the one called NAME.
 
-    A target is held by a task that runs, is paused, has failed or waits for a retry, and by a cancelled one until its
-    code has stopped. `treadle resume` lets a paused or failed task go on, `treadle resolve` settles it: after either it
-    holds nothing.
+    A target is held by a task that is running, is paused, has failed or waits for a retry, and by a cancelled one until
+    its code has stopped. `treadle resume` lets a paused or failed task go on, and `treadle resolve` settles it; after
+    either it no longer holds the target.
     """
     if name is not None:
         item = ask(lambda client: client.target(name, room=room))

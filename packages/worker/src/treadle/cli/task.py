@@ -1,4 +1,4 @@
-"""`treadle task ID`: all about one task, and what becomes of it."""
+"""`treadle task ID`: everything about one task, and its changes as they come."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from treadle.cli.show import (
     spelt,
     told,
 )
-from treadle.cli.standing import kept_by
+from treadle.cli.standing import blocking_reason
 from treadle.cli.which import TASK_ID, full_id
 from treadle.wire.amounts import amount, counted, first_of
 from treadle.wire.runs import LINES_AT_ONCE
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 
 class _About(NamedTuple):
-    """What is read of a task."""
+    """What is read about a task."""
 
     task: "TaskItem"
     runs: "list[RunItem]"
     steps: "list[StepItem]"
     logs: "list[LogItem]"
     target: "TargetItem | None"
-    """Only of a task that waits for it."""
+    """Its target, only if it waits for it."""
     note: str | None
     """What keeps it from going on by itself."""
 
@@ -71,7 +71,7 @@ class _About(NamedTuple):
 def task(task_id: str, *, is_long: bool, lines: int, follow: bool, is_json: bool) -> None:
     """Show a task: its state, what it waits for, its runs and their errors, its steps, and what its code logged last.
 
-    ID may be the beginning of one, when it is one task's alone. With --follow and --json each line is a JSON object.
+    ID may be shortened to its beginning if that is unique. With --follow and --json each line is a JSON object.
     """
     if follow:
         asyncio.run(_follow(task_id, is_json=is_json))
@@ -120,7 +120,7 @@ async def _read(client: "Client", given: str, lines: int) -> _About:
     steps = await client.steps(task_id) if item.steps else []
     logs = (await client.logs(task_id))[-lines:] if lines else []
     target = await client.target(item.target, room=item.room_id) if item.target and item.blocked_by else None
-    return _About(item, runs, steps, logs, target, await kept_by(client, item, steps))
+    return _About(item, runs, steps, logs, target, await blocking_reason(client, item, steps))
 
 
 def _described(about: _About) -> list[tuple[str, object]]:
@@ -170,14 +170,14 @@ def _status(item: "TaskItem") -> str:
 
 
 def _encrypted(item: "TaskItem") -> str | None:
-    """Return whether a task is encrypted, and whether the keys that are here open it."""
+    """Return whether a task is encrypted, and whether the keys here decrypt it."""
     if not item.encrypted:
         return None
-    return "yes" if seal_of(item.payload) is None else "yes, and no key that is here opens it"
+    return "yes" if seal_of(item.payload) is None else "yes, but no key available here can decrypt it"
 
 
 def _blockers(about: _About) -> str | None:
-    """Return who holds the target, each with why."""
+    """Return the tasks that hold the target, each with its cause."""
     if not about.task.blocked_by:
         return None
     causes = {} if about.target is None else {holder.task_id: holder.cause for holder in about.target.holders}
@@ -186,14 +186,14 @@ def _blockers(about: _About) -> str | None:
 
 
 def _waits_for(item: "TaskItem") -> str | None:
-    """Return how many tasks an open one waits for."""
+    """Return how many tasks an open task waits for."""
     if not item.waits_for or item.status in TERMINAL:
         return None
     return counted(item.waits_for, "task")
 
 
 MOST_NAMED = 10
-"""Tasks of one name that are shown."""
+"""The most tasks shown under one name."""
 
 
 def _depends_on(item: "TaskItem") -> str | None:

@@ -1,4 +1,4 @@
-"""What a task is like, as flags of `treadle submit`, `edit` and `schedules set`: read from `treadle.wire.options`."""
+"""The options of a task as flags of `treadle submit`, `edit` and `schedules set`, from `treadle.wire.options`."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -27,67 +27,69 @@ Decorate = Callable[[Function], Function]
 
 
 class _Time(click.DateTime):
-    """An instant with its zone."""
+    """A time with its zone."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
-            self.fail(f"{value!r} is no time with a zone: write it as 2026-01-31T12:00:00+01:00, or with Z", param, ctx)
+            self.fail(
+                f"{value!r} is not a time with a zone: write it as 2026-01-31T12:00:00+01:00, or with Z", param, ctx
+            )
 
 
 TIME = _Time(["%Y-%m-%dT%H:%M:%S%z"])
-"""How a flag's instant is written."""
+"""The type of a flag that takes a time."""
 
 if TYPE_CHECKING:
     _Seconds = click.ParamType[float]
 else:
-    _Seconds = click.ParamType  # a generic class only in newer releases than the oldest that is allowed
+    _Seconds = click.ParamType  # generic only in newer releases than the oldest that is allowed
 
 
 class Duration(Number):
-    """A length of time within bounds, in seconds: a number of them, or as filters write one, such as 90s or 1h30m."""
+    """A duration within bounds, in seconds: given as a number, or as in filters, such as 90s or 1h30m."""
 
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the seconds; fail for what is none, or out of bounds."""
+        """Return the seconds; fail for an invalid duration, and out of bounds."""
         seconds = seconds_of(str(value))
         try:
             seconds = float(value) if seconds is None else seconds
         except ValueError:
             seconds = nan
         if not isfinite(seconds):
-            self.fail(f"{value!r} is no duration: write 90s, 45m, 1h30m or 2d, or a number of seconds", param, ctx)
+            self.fail(f"{value!r} is not a duration: write 90s, 45m, 1h30m or 2d, or a number of seconds", param, ctx)
         return super().convert(seconds, param, ctx)
 
 
 class Age(_Seconds):
-    """A duration of up to ten years that names its unit, for 30 might be meant as days; in seconds."""
+    """A duration of up to ten years, in seconds, given with its unit, because a bare 30 might be meant as days."""
 
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the seconds; fail for what is none, and for more than ten years."""
+        """Return the seconds; fail for an invalid duration, and for more than ten years."""
         seconds = seconds_of(str(value))
         if seconds is None or seconds > TEN_YEARS:
-            self.fail(f"{value!r} is no duration up to ten years: write 90s, 45m, 12h, 30d or 2w", param, ctx)
+            self.fail(f"{value!r} is not a duration of up to ten years: write 90s, 45m, 12h, 30d or 2w", param, ctx)
         return seconds
 
 
 def flag_of(name: str) -> str:
-    """Return how an option is called on the command line, without the dashes."""
+    """Return the name of an option's flag, without the dashes."""
     told = OPTIONS.get(name)
     return told.flag if told is not None and told.flag else name.replace("_", "-")
 
 
 def task_traits(function: Function) -> Function:
-    """Add the options that a task has whenever it is put in."""
+    """Add the options that a task has however it is submitted."""
     return _with([*_flags(TaskOptions), *_flags(TaskTraits)], function)
 
 
 def task_times(function: Function) -> Function:
-    """Add when a task is due, and until when it is of use."""
+    """Add the options for when a task is due and its deadline."""
     return _with(_flags(TaskTimes), function)
 
 
@@ -98,7 +100,7 @@ def _with(flags: list[Decorate], function: Function) -> Function:
 
 
 def _flags(model: "type[BaseModel]") -> list[Decorate]:
-    """Return a flag for each option that the model itself adds to those that it takes over."""
+    """Return a flag for each option that the model itself adds to those that it inherits."""
     return [_flag(name, OPTIONS[name], model.model_fields[name]) for name in model.__annotations__]
 
 
@@ -111,7 +113,7 @@ def _flag(name: str, option: Option, field: "FieldInfo") -> Decorate:
 
 
 def _parts(annotation: Any) -> tuple[type, list[Any]]:
-    """Return the bare type, None left out, and what is said of its bounds."""
+    """Return the bare type, without None, and its bounds."""
     said: list[Any] = []
     while True:
         if NoneType in get_args(annotation):
@@ -129,9 +131,9 @@ def _bounds(metadata: tuple[Any, ...]) -> Iterator[Any]:
 
 
 def _type(kind: Any, bounds: list[Any]) -> "click.ParamType[Any]":
-    """Return click's type: of numbers it checks what is too small, all else is checked with the whole task.
+    """Return click's type: for numbers it only checks the lower bound, the rest is checked with the whole task.
 
-    What may be ten years at most is a length of time.
+    A number of at most ten years is a duration.
     """
     if get_origin(kind) is Literal:
         return click.Choice(get_args(kind))
@@ -155,7 +157,7 @@ def _sentence(words: str) -> str:
 
 
 def named(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that were given, by the names that they have on the wire. Raises click's `UsageError`."""
+    """Return the given options by their names on the wire. Raises click's `UsageError`."""
     if given.get("delay") is not None and given.get("scheduled_at") is not None:
         raise click.UsageError("give either --delay or --at, not both")
     found = dict(given)
@@ -166,7 +168,7 @@ def named(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def options_of(given: dict[str, Any]) -> "Options":
-    """Return the options that were given. Raises click's `UsageError` for a value that is none."""
+    """Return the given options. Raises click's `UsageError` for an invalid value."""
     from pydantic import ValidationError
 
     from treadle.client.options import Options
@@ -178,7 +180,7 @@ def options_of(given: dict[str, Any]) -> "Options":
 
 
 def _by_flag(said: str) -> str:
-    """Return what was said of an option with the flag that it was given by, in the place of its name."""
+    """Return an error message about an option, with its flag in place of its name."""
     place, colon, why = said.partition(":")
     name, dot, below = place.partition(".")
     if not colon or name not in {"id", "flow_name", *OPTIONS}:
@@ -198,14 +200,14 @@ def _tag(argument: str) -> tuple[str, Any]:
     try:
         return name[:-1], parsed(value)
     except ValueError as error:
-        raise click.UsageError(f"--tag {name}=: {value[:60]!r} is no JSON: {error}") from None
+        raise click.UsageError(f"--tag {name}=: {value[:60]!r} is not valid JSON: {error}") from None
 
 
 def parsed(text: str) -> Any:
-    """Return what a text is as JSON. Raises `ValueError` for one that is none.
+    """Parse a text as JSON. Raises `ValueError` if it is not.
 
-    Raises click's `UsageError` for what no server takes, however deep this Python reads by itself, and for an object
-    with a name that stands in it twice.
+    Raises click's `UsageError` for values that no server accepts, however deep this Python could parse, and for an
+    object with a repeated name.
     """
     try:
         value = json.loads(text, object_pairs_hook=lambda pairs: each_once(pairs, "the name"))
@@ -218,7 +220,7 @@ def parsed(text: str) -> Any:
 
 
 def each_once(pairs: Iterable[tuple[str, Any]], what: str) -> dict[str, Any]:
-    """Return the pairs by their names. Raises click's `UsageError` for a name with two values: one would be lost."""
+    """Return the pairs as a dict. Raises click's `UsageError` for a name given twice, as a value would be lost."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -228,8 +230,8 @@ def each_once(pairs: Iterable[tuple[str, Any]], what: str) -> dict[str, Any]:
 
 
 def pair(argument: str, form: str) -> tuple[str, str]:
-    """Return what stands before and behind the first `=`. Raises click's `UsageError`."""
+    """Return the texts before and after the first `=`. Raises click's `UsageError`."""
     name, separator, value = argument.partition("=")
     if not separator or not name:
-        raise click.UsageError(f"{argument!r} is no {form}")
+        raise click.UsageError(f"{argument!r} is not of the form {form}")
     return name, value

@@ -1,6 +1,6 @@
-"""Arguments that are texts: a shell passes on any bytes, and what is no UTF-8 is nobody's name or value.
+"""Text arguments: a shell passes on any bytes, and invalid UTF-8 can't be a name or a value.
 
-An empty one is a variable of a shell's that is not set, and no name and no path.
+An empty text comes from an unset shell variable, and is not a name or a path.
 """
 
 import os
@@ -19,11 +19,11 @@ class _Text(click.types.StringParamType):
         return text
 
     def _as_written(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the text that its bytes are, where the locale has only ASCII; fail where they are none."""
+        """Decode the argument's bytes as UTF-8, for a locale that only has ASCII; fail if they are invalid."""
         try:
             return os.fsencode(text).decode()
         except UnicodeError:
-            self.fail(f"{text!r} is no UTF-8", param, ctx)
+            self.fail(f"{text!r} is not valid UTF-8", param, ctx)
 
 
 class _Name(_Text):
@@ -35,7 +35,7 @@ class _Name(_Text):
 
 
 class GivenPath(click.Path):
-    """A path, which would be the current directory if it were empty."""
+    """A path that must not be empty, which would mean the current directory."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path; fail for an empty one."""
@@ -44,16 +44,16 @@ class GivenPath(click.Path):
         return super().convert(value, param, ctx)
 
 
-_EMPTY = "it is empty: give one, or leave it out"
+_EMPTY = "must not be empty: give a value, or leave it out"
 
 _TEXT = _Text()
 
 NAME = _Name()
-"""The type of an option that means something else when it is left out: an empty variable of a shell's is not that."""
+"""The type of an option whose absence has a meaning of its own, which an unset shell variable must not get."""
 
 
 def taking_texts(command: click.Command) -> click.Command:
-    """Have a command, and what it is a group of, refuse texts that are no UTF-8; a file may be called anything."""
+    """Have a command, and its sub-commands, refuse text that is not UTF-8; paths may contain anything."""
     for param in command.params:
         if param.type is click.STRING:
             param.type = _TEXT

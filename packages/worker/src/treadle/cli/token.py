@@ -1,4 +1,4 @@
-"""`treadle token create|list|revoke`: who may ask for what, and until when."""
+"""`treadle token create|list|revoke`: who may do what, and until when."""
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=ListedGroup, subcommand_metavar="[COMMAND] [ARGS]...")
 def token() -> None:
-    """Make, list and revoke tokens; superusers only.
+    """Create, list and revoke tokens; superusers only.
 
     Without a COMMAND it lists, and takes the options of `list`.
     """
@@ -40,15 +40,15 @@ def create(
     expires_at: datetime | None,
     is_json: bool,
 ) -> None:
-    """Make a token for a user; it is shown this once.
+    """Create a token for a user; it is shown only once.
 
-    Without scopes it registers, submits and reads in plain rooms, and controls its own tasks and workers.
+    Without scopes it may register jobs, submit and read in plain rooms, and control its own tasks and workers.
     """
     if expires is not None and expires_at is not None:
         raise click.UsageError("give --expires or --expires-at, not both")
 
     async def make(client: "Client") -> "NewToken":
-        # By the clock that ends it, whatever this machine's shows.
+        # By the server's clock, which decides when it expires.
         at = expires_at if expires is None else (await client.stats()).server_time + timedelta(seconds=expires)
         return await client.create_token(name, superuser=superuser, scopes=list(scopes) or None, expires_at=at)
 
@@ -86,7 +86,7 @@ def _state(item: "TokenItem") -> str:
 def rotate_keys(*, revoke: bool, is_json: bool) -> None:
     """Sign temporary credentials, those of tasks' code, with a new key.
 
-    The old ones stay valid until the longest lease is over, at least an hour.
+    The old keys stay valid until the longest lease is over, for at least an hour.
     """
     keys = ask(lambda client: client.rotate_keys(revoke=revoke))
     if is_json:
@@ -100,7 +100,7 @@ def rotate_keys(*, revoke: bool, is_json: bool) -> None:
 @click.argument("which", metavar="ID|NAME")
 @as_json
 def revoke(which: str, *, is_json: bool) -> None:
-    """Revoke a token, by its id, the beginning of it, or its name: when it is one valid token's alone."""
+    """Revoke a token, by its id, the beginning of its id, or its name, if only one valid token has it."""
 
     async def work(client: "Client") -> str:
         token_id = await _id_of(client, which)
@@ -112,9 +112,9 @@ def revoke(which: str, *, is_json: bool) -> None:
 
 
 async def _id_of(client: "Client", which: str) -> str:
-    """Return the id of the token that is meant. Raises a `ClickException` when no valid one is called so, or several.
+    """Return the id of the given token. Raises a `ClickException` when no valid token matches, or several do.
 
-    What is the name of one is not looked for among the beginnings of ids.
+    A token's name takes precedence over the beginnings of ids.
     """
     if len(which) == LENGTH and is_beginning(which):
         return which
@@ -127,6 +127,6 @@ async def _id_of(client: "Client", which: str) -> str:
         )
     if not named and not begun:
         raise click.ClickException(
-            f"no valid token is named {which!r}, and no id of one begins so; see treadle token list"
+            f"no valid token is named {which!r} or has an id that begins with it; see treadle token list"
         )
     return named[0] if named else the_one(which, "valid token", begun)

@@ -1,7 +1,7 @@
-"""What reaches the terminal past the commands' own printing: the traceback of a defect, and warnings without a log.
+"""What reaches the terminal outside the commands' own output: tracebacks of bugs, and warnings without a log.
 
-Both carry what users sent. What cleans them is loaded when there is something to clean. And behind a command that has
-ended: what keeps its process alive.
+Both contain text from users; what makes it safe is imported on use. Also names the threads that keep the process of a
+finished command alive.
 """
 
 import errno
@@ -13,21 +13,21 @@ import traceback
 from types import TracebackType
 
 SOON_GONE = 1.0
-"""Seconds after which a thread that is still there is worth a word; an executor's ends by itself when it is idle."""
+"""Seconds after which a remaining thread is reported; an executor's ends by itself when it is idle."""
 
 _NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
-"""None is left to this process, or to the whole system."""
+"""Errors for which this process, or the whole system, has no file descriptor left."""
 
 
-def clean_what_nobody_caught() -> None:
-    """Have both cleaned from now on, in this process."""
+def clean_uncaught_output() -> None:
+    """Make both safe from now on, in this process."""
     sys.excepthook = show_traceback
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_Later("%(message)s"))
 
 
 def show_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print an exception that ends the process, as Python does; that too few files may be open is no defect."""
+    """Print an exception that ends the process, as Python does; report a lack of file descriptors in one sentence."""
     from treadle.cli import notices
     from treadle.cli.show import say
 
@@ -39,9 +39,9 @@ def show_traceback(kind: type[BaseException], error: BaseException, trace: Trace
         say("".join(traceback.format_exception(kind, error, trace)).rstrip(), err=True)
 
 
-def tell_what_is_waited_for() -> None:
-    """Have the threads named that the process waits for, should it not be gone soon: tasks may have left some."""
-    if _left():  # what tells it loads what `--help` does without
+def report_remaining_threads() -> None:
+    """Report the threads that the process waits for, if it does not end soon: tasks may have left some behind."""
+    if _left():  # the reporting imports what `--help` does without
         threading.Thread(target=_tell_threads, daemon=True).start()
 
 
@@ -57,8 +57,8 @@ def _tell_threads() -> None:
     time.sleep(SOON_GONE)
     if left := _left():
         sentence = (
-            f"The command has ended, and its process waits for {', '.join(left)}: a thread that is to end with the"
-            " process is begun with daemon=True, any other one is to be told to end"
+            f"The command has ended, but its process waits for {', '.join(left)}: start a thread with daemon=True"
+            " if it may end with the process, or tell it to end"
         )
         if not notices.in_log(logging.WARNING, sentence):
             say(sentence, err=True)

@@ -1,4 +1,4 @@
-"""`treadle webhooks list|set|delete|deliveries|redeliver`: who is told of outcomes, and what could not be told."""
+"""`treadle webhooks list|set|delete|deliveries|redeliver`: where outcomes are sent, and which could not be."""
 
 from typing import TYPE_CHECKING, get_args
 
@@ -19,10 +19,10 @@ _room = click.option("--room", default="@global", show_default=True, help="The w
 
 @click.group(cls=ListedGroup, subcommand_metavar="[COMMAND] [ARGS]...")
 def webhooks() -> None:
-    """Have the outcomes of a room's tasks told to a URL, signed as Standard Webhooks says.
+    """Send the outcomes of a room's tasks to a URL, signed as in Standard Webhooks.
 
-    A webhook of @global hears of the tasks of every room, and is for superusers. Without a COMMAND it lists, and takes
-    the options of `list`.
+    A webhook of @global gets the tasks of every room, and is for superusers. Without a COMMAND it lists, and takes the
+    options of `list`.
     """
 
 
@@ -55,14 +55,14 @@ def _row(item: "WebhookItem") -> tuple[object, ...]:
     type=click.Choice(get_args(Ended)),
     help="Only these outcomes; may be given again.",
 )
-@click.option("--rotate", is_flag=True, help="Make a new secret.")
+@click.option("--rotate", is_flag=True, help="Create a new secret.")
 @as_json
 def set_(
     name: str, url: str, *, room: str, jobs: tuple[str, ...], statuses: tuple[str, ...], rotate: bool, is_json: bool
 ) -> None:
-    """Make the webhook NAME, or change it. A new secret is shown this once.
+    """Create or change the webhook NAME. A new secret is shown only once.
 
-    Without --job it is told of every job's, without --status of all three outcomes, whatever it was told of before.
+    Without --job it is sent outcomes of every job, without --status all three outcomes, whatever was set before.
     """
     item = ask(
         lambda client: client.set_webhook(
@@ -72,7 +72,7 @@ def set_(
     if is_json:
         print_json(item)
     elif item.secret is None:
-        say(f"{name} set; its secret is as before")
+        say(f"{name} set; its secret is unchanged")
     else:
         say(item.secret)
 
@@ -82,7 +82,7 @@ def set_(
 @_room
 @as_json
 def delete(name: str, *, room: str, is_json: bool) -> None:
-    """Delete a webhook, with all that it was still to be told."""
+    """Delete a webhook, with the deliveries that are still due."""
     ask(lambda client: client.delete_webhook(name, room=room))
     print_json({"deleted": name}) if is_json else say(f"{name} deleted")
 
@@ -94,7 +94,7 @@ def delete(name: str, *, room: str, is_json: bool) -> None:
 @at_most
 @as_json
 def deliveries(name: str, *, room: str, waiting: bool, limit: int, is_json: bool) -> None:
-    """List deliveries that were tried too often and are dead, newest first."""
+    """List deliveries that failed too often and are dead, newest first."""
     state: DeliveryState = "waiting" if waiting else "dead"
 
     page = ask(lambda client: client.deliveries(name, room=room, state=state, limit=limit))
@@ -115,10 +115,10 @@ def _line(item: "DeliveryItem") -> tuple[object, ...]:
 def redeliver(name: str, ids: tuple[str, ...], *, room: str, is_all: bool, is_json: bool) -> None:
     """Try dead deliveries again, at once: those with these IDs, or with --all all of them.
 
-    An ID may be the beginning of one, when it is one dead delivery's alone.
+    An ID may be shortened to its beginning if that is unique.
     """
     if bool(ids) is is_all:
-        raise click.UsageError("give IDs or --all, one of them")
+        raise click.UsageError("give either IDs or --all")
 
     async def again(client: "Client") -> "Redelivered":
         return await client.redeliver(name, await _whole(client, name, room, ids), room=room)
@@ -129,7 +129,7 @@ def redeliver(name: str, ids: tuple[str, ...], *, room: str, is_all: bool, is_js
 
 
 async def _whole(client: "Client", name: str, room: str, given: tuple[str, ...]) -> list[str] | None:
-    """Return the ids that are given, or given the beginnings of; None for none. Raises `NotOne`."""
+    """Return the full ids of those given, which may be beginnings; None if none are given. Raises `NotOne`."""
     if all(map(is_whole, given)):
         return list(given) or None
     dead = [item.id async for item in client.deliveries(name, room=room, limit=500)]

@@ -1,4 +1,4 @@
-"""`treadle worker MODULE`: serves the tasks of a module until it is told to end."""
+"""`treadle worker MODULE`: runs the tasks of a module until it is stopped."""
 
 import gc
 import logging
@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from treadle.cli.show import say
 from treadle.cli.task_options import Duration
 from treadle.cli.texts import NAME
-from treadle.standard_files import close_what_is_not_read
+from treadle.standard_files import drop_unwritable_output
 from treadle.wire.amounts import first_of
 from treadle.wire.modules import ExitedAtImport, NotImported, imported
 
@@ -22,15 +22,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("treadle.worker")
 
 MOST_NEW = 10_000
-"""So many objects may be new before the collector looks among them for cycles; by itself it does so every 700.
+"""How many new objects there may be before the garbage collector looks for cycles; by default it does every 700.
 
-What comes and goes with a task is freed by its counts. A fifth of a worker's processor time in a drain of no-ops went
-into looking through it, and through all that was imported: 24.8 · 30.8 · 26.3 microseconds a task, and 21.8 · 21.0 ·
-20.8 without.
+A task's objects are freed by reference counting. In a drain of no-ops a fifth of a worker's processor time went into
+searching them, and everything imported: 24.8 · 30.8 · 26.3 microseconds a task, and 21.8 · 21.0 · 20.8 without.
 """
 
 MOST_NAMED = 20
-"""Tasks that are named when the worker starts."""
+"""The most tasks that are named when the worker starts."""
 
 
 @click.command()
@@ -66,11 +65,11 @@ MOST_NAMED = 20
 def worker(modules: tuple[str, ...], *, reload: bool, places: tuple[Path, ...], verbose: bool, **options: Any) -> None:
     """Run the tasks that MODULE defines until Ctrl-C or SIGTERM; then let running ones finish, and stop.
 
-    MODULE is importable from the current directory too: `treadle worker examples.hello`. The process is the worker's
-    own: Python's garbage collector runs less often in it than it would by itself, unless MODULE configures it.
+    MODULE is also looked for in the current directory: `treadle worker examples.hello`. The process is the worker's
+    own, so Python's garbage collector runs less often than by default, unless MODULE configures it.
     """
     if places and not reload:
-        raise click.UsageError("--reload-dir says whose changes count for --reload, which is not given")
+        raise click.UsageError("--reload-dir: only with --reload")
     if reload:
         ctx = click.get_current_context()
         ctx.exit(_reloading(ctx, places or (Path(),)))
@@ -85,7 +84,7 @@ def worker(modules: tuple[str, ...], *, reload: bool, places: tuple[Path, ...], 
     line_by_line()
     gc.set_threshold(MOST_NEW, 20, 20)
     tasks = load(modules)
-    gc.freeze()  # what was imported is there to stay: no collection need look through it
+    gc.freeze()  # what was imported stays, so no collection needs to search it
     told = f"Tasks: {first_of([task.full_name for task in tasks], MOST_NAMED)}"
     if not notices.in_log(logging.INFO, told):
         _say_if_possible(told)
@@ -94,24 +93,24 @@ def worker(modules: tuple[str, ...], *, reload: bool, places: tuple[Path, ...], 
     except TreadleError:
         raise
     except ValueError as error:
-        # Of numbers that fit each by itself.
+        # Numbers that are valid each but not together.
         raise click.UsageError(str(error)) from None
     made.run()
 
 
 def _say_if_possible(told: str) -> None:
-    """Say it; where that can't be written, as on a full disk, tasks are run all the same."""
+    """Print it; if that is impossible, as on a full disk, run tasks all the same."""
     try:
         say(told)
     except OSError as error:
-        close_what_is_not_read()
-        log.warning("the output can't be written (%s): the worker runs without", error.strerror)
+        drop_unwritable_output()
+        log.warning("the output can't be written (%s): the worker keeps running without it", error.strerror)
 
 
 def _reloading(ctx: click.Context, places: tuple[Path, ...]) -> int:
-    """Run the worker in a process that is started anew when code changes; return its last exit code.
+    """Run the worker in a process that is restarted when code changes; return its last exit code.
 
-    Raises `click.UsageError` without watchfiles, and what `Reloader.run` does.
+    Raises `click.UsageError` without watchfiles, and what `Reloader.run` raises.
     """
     if find_spec("watchfiles") is None:
         raise click.UsageError("--reload needs watchfiles, which is not installed: pip install 'treadle[reload]'")
@@ -131,7 +130,7 @@ def _reloading(ctx: click.Context, places: tuple[Path, ...]) -> int:
 def load(names: tuple[str, ...]) -> "list[Task[..., Any]]":
     """Import modules and return their tasks; raises `click.UsageError` when there is no such module, or no task.
 
-    Raises `click.ClickException` for one that ends its process when it is imported.
+    Raises `click.ClickException` for a module that exits when it is imported.
     """
     from treadle.tasks.registry import collect
 

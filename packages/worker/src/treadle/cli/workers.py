@@ -1,4 +1,4 @@
-"""`treadle workers`: who works and what they run; asked to drain, too."""
+"""`treadle workers`: lists workers and what they run, and asks them to drain."""
 
 from typing import TYPE_CHECKING
 
@@ -38,20 +38,20 @@ def show_list(room: str | None, *, limit: int, is_json: bool) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="WORKER...")
 @as_json
 def drain(names: tuple[str, ...], *, is_json: bool) -> None:
-    """Have workers take no more, end what they run, and end themselves, as SIGTERM does.
+    """Have workers claim no more, finish what they run, and exit, as SIGTERM does.
 
-    A WORKER is its id, the beginning of one, or its name. What does not end within the worker's grace goes back into
-    its queue. What starts the worker again, as a service manager may, starts a new one.
+    A WORKER is its id, the beginning of its id, or its name. Tasks that do not end within the worker's grace go back to
+    their queues. If something, such as a service manager, restarts the worker, it starts as a new one.
     """
 
     async def ask_one(client: "Client", given: str) -> "WorkerItem":
         return await client.drain_worker(await _full_id(client, given))
 
-    steer_each(names, ask_one, lambda item: f"{item.name or item.id} is to drain", is_json=is_json)
+    steer_each(names, ask_one, lambda item: f"{item.name or item.id} was asked to drain", is_json=is_json)
 
 
 async def _full_id(client: "Client", given: str) -> str:
-    """Return the id of the worker that is called so, or whose id begins so. Raises `NotOne`."""
+    """Return the id of the worker with this name, or whose id begins with it. Raises `NotOne`."""
     if is_whole(given):
         return given
     found = [
@@ -60,15 +60,15 @@ async def _full_id(client: "Client", given: str) -> str:
         if item.state is not WorkerState.LOST and (item.name == given or begins(item.id, given))
     ]
     if not found:
-        raise NotOne(f"no worker that is there is called {given}, and no id begins so")
+        raise NotOne(f"no worker has the name {given} or an id that begins with it")
     if len(found) > 1:
-        raise NotOne(f"{given} means more than one worker, such as {found[0]} and {found[1]}: give an id")
+        raise NotOne(f"{given} matches more than one worker, such as {found[0]} and {found[1]}: give an id")
     return found[0]
 
 
 def _row(item: "WorkerItem") -> tuple[object, ...]:
     ahead = item.used - item.concurrency
-    # What it has claimed beyond its slots waits there, and uses none.
+    # Claims beyond its slots wait in the worker, and use none.
     used = f"{item.concurrency}/{item.concurrency} +{ahead}" if ahead > 0 else f"{item.used}/{item.concurrency}"
     beat = f"{duration(item.heartbeat_age)} ago"
     return (item.id, item.name, item.state, used, item.pool, item.job_count or len(item.jobs), beat)

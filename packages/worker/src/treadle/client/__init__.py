@@ -1,1 +1,1 @@
-"""What submits tasks, waits for them and steers them, awaited or blocking."""
+"""The clients, which submit tasks, wait for them and steer them, asynchronously or blocking."""

@@ -1,4 +1,4 @@
-"""What a client does for the server's upkeep: removal of ended tasks, and webhooks."""
+"""What a client does for the server's upkeep: it removes ended tasks, and manages webhooks."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Admin(Requester):
-    """A part of `Client`. Every method raises `ConnectionFailed` and the server's `ProblemError`."""
+    """The part of `Client` for administration. Every method may raise `ConnectionFailed` and a `ProblemError`."""
 
     async def prune(
         self,
@@ -25,26 +25,26 @@ class Admin(Requester):
         status: str | Sequence[str] | None = None,
         dry_run: bool = False,
     ) -> PruneAnswer:
-        """Remove ended tasks for some seconds, or say what would go; superusers only.
+        """Remove ended tasks for some seconds, or report what would be removed; superusers only.
 
-        `older_than` is how long ago they ended, in seconds or a timedelta; left out, the server's settings say.
-        `status` is one or several. Ask again until `done`.
+        `older_than` is how long ago they ended, in seconds or a timedelta; by default the server's settings decide.
+        `status` is one status or several. Repeat the call until the answer's `done`.
         """
         body: dict[str, Any] = {"dry_run": dry_run}
         if older_than is not None:
             body["older_than"] = seconds(older_than)
         if status is not None:
             body["status"] = [status] if isinstance(status, str) else list(status)
-        # A removal that is repeated after a lost answer finds nothing twice.
+        # Safe to repeat after a lost answer: what was removed is not found again.
         answer = await self.request("POST", "/v1/prune", body, resend=True, timeout=120)
         return read(PruneAnswer, answer)
 
     def webhooks(self, room: str = "@global", *, limit: int | None = None, offset: int = 0) -> Listing[WebhookItem]:
-        """Return the caller's webhooks of a room; a superuser's answer has everybody's."""
+        """Return the caller's webhooks of a room; a superuser gets everybody's."""
         return self._list(WebhookItem, f"/v1/rooms/{path_part(room)}/webhooks", limit, offset)
 
     async def webhook(self, name: str, *, room: str = "@global") -> WebhookItem:
-        """Return one webhook of a room, by its name and without its secret; raises `WebhookNotFound`."""
+        """Return one webhook of a room, by its name, without its secret; raises `WebhookNotFound`."""
         return read(WebhookItem, await self.request("GET", _path(room, name)))
 
     async def set_webhook(
@@ -57,21 +57,21 @@ class Admin(Requester):
         statuses: Sequence[str] | None = None,
         rotate: bool = False,
     ) -> WebhookItem:
-        """Make a webhook or change it; the answer to a new one, or to `rotate`, has the secret, this once.
+        """Create or change a webhook; the answer contains the secret only when it is new, or with `rotate`.
 
-        `jobs` (None: all) are full names, `statuses` (None: all) of completed, failed, cancelled. Raises
-        `ValidationFailed` for a URL that is none.
+        `jobs` are full names and `statuses` any of completed, failed and cancelled (None: all). Raises
+        `ValidationFailed` for an invalid URL.
         """
         body: dict[str, Any] = {"url": url, "rotate": rotate}
         if jobs is not None:
             body["jobs"] = list(jobs)
         if statuses is not None:
             body["statuses"] = list(statuses)
-        # Not sent again by itself: the answer to a second one would not have the secret.
+        # Not repeated automatically: the answer to a second request would not contain the secret.
         return read(WebhookItem, await self.request("PUT", _path(room, name), body, resend=False))
 
     async def delete_webhook(self, name: str, *, room: str = "@global") -> None:
-        """Delete a webhook with all that it was still to be told; raises `WebhookNotFound`."""
+        """Delete a webhook, with the deliveries that are still due; raises `WebhookNotFound`."""
         await self.request("DELETE", _path(room, name), resend=False)
 
     def deliveries(
@@ -83,16 +83,16 @@ class Admin(Requester):
         limit: int | None = None,
         offset: int = 0,
     ) -> Listing[DeliveryItem]:
-        """Return a webhook's deliveries that are dead, or those that are still tried, newest first.
+        """Return a webhook's dead deliveries, or those that are still being tried, newest first.
 
-        Raises, when it is read, `WebhookNotFound`.
+        Raises `WebhookNotFound` when the list is read.
         """
         return self._list(DeliveryItem, f"{_path(room, name)}/deliveries", limit, offset, params={"state": state})
 
     async def redeliver(
         self, name: str, ids: "Sequence[GivenId] | None" = None, *, room: str = "@global"
     ) -> Redelivered:
-        """Try dead deliveries again, at once: those named, or all; raises `WebhookNotFound`."""
+        """Try dead deliveries again at once, the given ones or all; raises `WebhookNotFound`."""
         body = {} if ids is None else {"ids": list(ids)}
         return read(Redelivered, await self.request("POST", f"{_path(room, name)}/redeliver", body))
 

@@ -1,4 +1,4 @@
-"""What code that blocks asks a client with: one coroutine, what comes one after the other, or a list page by page."""
+"""How blocking code uses a client: it runs one coroutine, iterates over several, or reads a list page by page."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 def block(client: Client, work: Coroutine[Any, Any, R]) -> R:
-    """Run a coroutine in the loop that the client is open in; raises `NoClient` and `WouldBlock`."""
+    """Run a coroutine in the loop in which the client is open; raises `NoClient` and `WouldBlock`."""
     try:
         opening = client.opening()
     except NoClient:
@@ -26,7 +26,7 @@ def block(client: Client, work: Coroutine[Any, Any, R]) -> R:
 
 
 def each(run: Callable[[Coroutine[Any, Any, R | None]], R | None], items: AsyncIterator[R]) -> Generator[R]:
-    """Give what comes of `items`, which gives no None, and wait for each of it by `run`; raises what either does."""
+    """Yield the items of an asynchronous iterator, none of them None, awaiting each with `run`; raises as both do."""
 
     async def following() -> R | None:
         return await anext(items, None)
@@ -36,15 +36,15 @@ def each(run: Callable[[Coroutine[Any, Any, R | None]], R | None], items: AsyncI
 
 
 class SyncPage(Page[M]):
-    """A page of a list for code that blocks; a `for` loop goes on with the pages that follow."""
+    """A page of a list for blocking code; a `for` loop goes on with the pages that follow."""
 
     _after: Callable[[Page[M]], Page[M] | None] = PrivateAttr()
 
     @classmethod
     def first(cls, client: Client, listing: Listing[M]) -> "SyncPage[M]":
-        """Read the page that a listing begins with; raises what the listing does, `NoClient` and `WouldBlock`."""
+        """Read the first page of a listing; raises what the listing does, `NoClient` and `WouldBlock`."""
         made = cls.model_construct(**block(client, listing.page()).__dict__)
-        made._after = lambda page: block(client, listing.after(page))  # noqa: SLF001 - its own
+        made._after = lambda page: block(client, listing.after(page))  # noqa: SLF001 - of its own class
         return made
 
     def __iter__(self) -> Generator[M, None, None]:  # type: ignore[override]  # as in Page

@@ -1,4 +1,4 @@
-"""A task with its arguments, and what a client has to know of a task: no more, so that it works for every kind."""
+"""A task with its arguments, and the little that a client needs to know of a task, whatever its kind."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,26 +15,26 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Readable(Protocol):
-    """What a function returns."""
+    """The return type of a function."""
 
     def read(self, data: Any) -> Any:
-        """Return a result, JSON, as what the function says that it returns."""
+        """Return a result, given as JSON, as a value of this type."""
 
 
 class Returning(Protocol):
-    """A function's signature, as far as its result goes."""
+    """The part of a function's signature that is about its result."""
 
     @property
     def returns(self) -> Readable | None:
-        """What the result is read with; None where it has no type."""
+        """The type with which the result is read; None if the function has none."""
 
 
 class Submittable(Protocol):
-    """What a client has to know of a task: its job's name, how it is registered, and what it returns."""
+    """What a client needs to know of a task: its job's name, how it is registered, and what it returns."""
 
     @property
     def full_name(self) -> str:
-        """The job, `room:category:name`."""
+        """The job's name, `room:category:name`."""
 
     @property
     def job(self) -> JobName:
@@ -42,11 +42,11 @@ class Submittable(Protocol):
 
     @property
     def function(self) -> Callable[..., Any]:
-        """What it runs."""
+        """The function that it runs."""
 
     @property
     def signature(self) -> Returning:
-        """What it takes and gives."""
+        """What the function takes and returns."""
 
     @property
     def encrypted(self) -> bool:
@@ -54,12 +54,12 @@ class Submittable(Protocol):
 
     @property
     def limits(self) -> Sequence[Limit]:
-        """What it counts against."""
+        """The limits that it counts against."""
 
     def registration(self, settings: "Settings", *, replace: bool = False) -> dict[str, Any]:
-        """Return the body that registers the job, as `JobRegister`; what the task leaves open is the settings'.
+        """Return the request body that registers the job, a `JobRegister`; `settings` fill in what the task omits.
 
-        With `replace` another schema than the registered one takes its place, instead of being a `SchemaConflict`.
+        With `replace` it replaces a registered schema that differs, instead of raising `SchemaConflict`.
         """
 
 
@@ -68,10 +68,10 @@ class Bound(Generic[R_co]):
     """A task with its arguments: what `Client.submit` and `Client.submit_many` take."""
 
     task: Submittable
-    """What is submitted."""
+    """The task to submit."""
     payload: dict[str, Any]
-    """Its arguments by name, in JSON."""
+    """Its arguments by name, as JSON."""
     options: Options | None = None
-    """How it is run, over what the task says; None: as the task says."""
+    """How it is run; overrides what the task says. None: as the task says."""
     arguments_from: Mapping[str, str] | None = None
-    """Arguments that are results of tasks that it waits for, each by its name in the options' `depends_on`."""
+    """Arguments that are results of tasks that it waits for; maps each to a name in the options' `depends_on`."""

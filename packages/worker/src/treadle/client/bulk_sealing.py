@@ -1,4 +1,4 @@
-"""What is said of many tasks at once, some of them encrypted: of these it is sealed, of the others it stays plain."""
+"""Bulk actions on tasks of which some are encrypted: values are encrypted for those, and plain for the others."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,14 +17,15 @@ from treadle.wire.pages import MOST_OF_PAGE
 from treadle.wire.transitions import Action
 
 _AT_ONCE = 100
-"""Tasks that are asked about at once."""
+"""How many tasks are looked up at once."""
 
 
-async def parted(client: Requester, which: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return bulk actions that together mean the same tasks, by their ids: each of encrypted ones or of plain ones.
+async def split_by_encryption(client: Requester, which: dict[str, Any]) -> list[dict[str, Any]]:
+    """Split a bulk action into several by ids, each for only encrypted or only plain tasks.
 
-    What is sealed already stays as it is. What can't be told apart, as neither ids nor a filter, is given back as one
-    action with all sealed: the server says what is wrong with it. Raises `InvalidArguments` and as `Client.call`.
+    Values that are already encrypted stay as they are. A request with neither ids nor a filter can't be split: it is
+    returned as one action with everything encrypted, and the server says what is wrong with it. Raises
+    `InvalidArguments`, and what `Client.call` raises.
     """
     which = plain_request("actions", which)
     sealed = sealed_words(client.sealer, which)
@@ -38,8 +39,8 @@ async def parted(client: Requester, which: dict[str, Any]) -> list[dict[str, Any
     return [*_portions(sealed, encrypted), *_portions(which, plain)]
 
 
-def joined(action: Action, results: Sequence[BulkResult]) -> BulkResult:
-    """Return what became of all the tasks."""
+def merged(action: Action, results: Sequence[BulkResult]) -> BulkResult:
+    """Merge the results of the parts of a bulk action."""
     return BulkResult(
         action=action,
         matched=sum(one.matched for one in results),
@@ -51,7 +52,7 @@ def joined(action: Action, results: Sequence[BulkResult]) -> BulkResult:
 
 
 async def _named(client: Requester, ids: list[str]) -> tuple[list[str], list[str]]:
-    """Return which of the tasks are encrypted, and which plain; what is none is taken for encrypted."""
+    """Return which of the tasks are encrypted, and which plain; a missing one counts as encrypted."""
 
     async def is_plain(task_id: str) -> bool:
         try:
@@ -74,7 +75,7 @@ def _filter(wanted: object) -> TaskFilter | None:
 
 
 async def _meant(client: Requester, wanted: TaskFilter) -> tuple[list[str], list[str]]:
-    """Return which of the tasks that a filter means are encrypted, and which plain."""
+    """Return which of the tasks that a filter selects are encrypted, and which plain."""
     params = query_of(wanted)
     path = tasks_path(params.pop("room", None))
     encrypted: list[str] = []

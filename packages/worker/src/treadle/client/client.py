@@ -1,4 +1,4 @@
-"""The asynchronous client: submits tasks, waits for their results, and steers them."""
+"""The asynchronous client: it submits tasks, waits for their results, and steers them."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -45,29 +45,30 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _CHECKED = frozenset({"submit", "submit_each"})
-"""Requests whose tasks were checked one by one when they were made."""
+"""Requests whose tasks were already checked, one by one, when they were built."""
 
 
 class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
-    """Submits, awaits and steers tasks: `async with Client() as client:`, or from `open` to `close`.
+    """Submit tasks, await their results and steer them: `async with Client() as client:`, or `open` and `close`.
 
     - `url`, `token`: by default `TREADLE_URL` and `TREADLE_TOKEN`, then a server on this machine, whose own token is
-      sent to loopback addresses only. `token` may be a coroutine function that returns the current one; then
-      everything goes over plain HTTP.
+      sent to loopback addresses only. `token` may be a coroutine function that returns the current one; then everything
+      goes over plain HTTP.
     - `room`: where tasks are submitted from; by default each task's own room.
     - `register_missing`: whether a submit registers a job that the server does not know.
-    - `patience`: seconds for which a broken connection is mended, or a server without its database asked again,
-      before requests fail.
-    - `default`: whether `current_client`, and so `task.submit(…)`, finds it everywhere, or only in its own blocks.
-    - `codec`: the keys of encrypted tasks; by default those of `TREADLE_ENCRYPTION_KEYS`, if any.
+    - `patience`: how many seconds to go on reconnecting, or asking a server that can't reach its database, before
+      requests fail.
+    - `default`: whether `current_client`, and so `task.submit(…)`, finds this client everywhere, or only in its own
+      blocks.
+    - `codec`: the keys for encrypted tasks; by default those of `TREADLE_ENCRYPTION_KEYS`, if any.
 
-    The first request that wants a socket opens it; where that fails, plain HTTP does the same. A client may be used
-    from the event loops of other threads, its blocks may be nested, and it may be opened again after it was closed.
+    The first request that needs a socket opens it; if that fails, plain HTTP is used instead. A client may be used from
+    the event loops of other threads, its blocks may be nested, and it may be opened again after it was closed.
 
-    Requests raise `NoClient` while it is not open, and in a forked process; `ConnectionFailed` when no server was
-    reached or no token found for `patience`, at once if no server has answered yet; the `ProblemError` of a server
-    that refuses; and `TaskNotFound`, before anything is sent, for what can't be a task's id. The constructor raises
-    `InvalidSetting` for an invalid URL, token, room or key, and `ValueError` for an invalid `patience`.
+    Every request raises `NoClient` while the client is not open, and in a forked process; `ConnectionFailed` when no
+    server was reached or no token found for `patience` (at once if no server has answered yet); a `ProblemError` when
+    the server refuses; and `TaskNotFound`, before anything is sent, for an id that is not a UUID. The constructor
+    raises `InvalidSetting` for an invalid URL, token, room or key, and `ValueError` for an invalid `patience`.
     """
 
     def __init__(
@@ -102,7 +103,9 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         return f"<Client of {', '.join(self._urls)}>"
 
     def __getstate__(self) -> Never:
-        raise TypeError("a client has a connection, which no other process can have: make one in each")
+        raise TypeError(
+            "a client can't be sent to another process, because it has a connection: create one in each process"
+        )
 
     async def __aenter__(self) -> Self:
         await self._opened()
@@ -121,14 +124,14 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
             await self.close()
 
     async def open(self) -> Self:
-        """Open the client until `close`, and return it; nothing happens when it is open already."""
+        """Open the client until `close`, and return it; does nothing if it is already open."""
         opening = await self._opened()
         opening.is_kept = True
         opening.holders -= 1
         return self
 
     async def close(self) -> None:
-        """Close the client, whoever has opened it; nothing happens when it is closed."""
+        """Close the client, however it was opened; does nothing if it is already closed."""
         opening, self._opening = self._opening, None
         open_clients.hide(self)
         self._names.clear()
@@ -136,37 +139,37 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         if opening is None:
             return
         if opening.pid != process_number() or opening.loop.is_closed():
-            opening.forsake()
+            opening.abandon()
         else:
             self._was_plain = opening.is_plain
             await opening.run(opening.close())
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be made."""
+        """Whether the client is open, so that requests can be made."""
         return self._opening is not None and self._opening.is_open
 
     @property
     def is_plain(self) -> bool:
-        """Whether everything goes, or went until it was closed, over plain HTTP, because no socket could be opened."""
+        """Whether requests go over plain HTTP because no socket could be opened; after `close`, whether they did."""
         return self._was_plain if self._opening is None else self._opening.is_plain
 
     def opening(self) -> Connection:
-        """Return what the client has while it is open; raise `NoClient` when it is not."""
+        """Return the open connection; raise `NoClient` when the client is not open."""
         opening = self._opening
         if opening is not None and opening.is_open:
             return opening
-        how = "use it inside `async with client:`, of a SyncClient `with client:`, or between its open() and close()"
+        how = "use it inside `async with client:` (SyncClient: `with client:`), or between its open() and close()"
         if opening is not None and opening.pid != process_number():
-            how = f"it was opened in process {opening.pid}, which this one was forked from: open it here too"
+            how = f"it was opened in process {opening.pid}, from which this one was forked: open it here too"
         raise NoClient(f"{self!r} is not open: {how}")
 
     def http(self) -> "HttpChannel":
-        """Return the client's HTTP connections, which lists and the fall-back use; raise `NoClient`."""
+        """Return the client's HTTP connections, which lists and the HTTP fallback use; raise `NoClient`."""
         return self.opening().http()
 
     async def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Run a coroutine in the event loop that the client is open in; raises `NoClient` when it is not open."""
+        """Run a coroutine in the event loop in which the client is open; raise `NoClient` when it is not open."""
         try:
             opening = self.opening()
         except NoClient:
@@ -175,27 +178,28 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         return await opening.run(work)
 
     async def call(self, op: str, fields: Mapping[str, Any] | None = None, *, resend: bool = True) -> Any:
-        """Make one request of the protocol, over the socket or else over HTTP, and return its answer as it is.
+        """Make one request of the protocol, over the socket or else over HTTP, and return the raw answer.
 
-        With `resend=False` a request whose answer may be lost is not made again: it raises `ConnectionLost`. Raises
-        `InvalidArguments` for fields that can't be sent, and names the place; otherwise as every request.
+        With `resend=False` a request whose answer may be lost is not repeated: it raises `ConnectionLost`. Raises
+        `InvalidArguments`, which names the place, for fields that can't be sent, and what every request raises.
         """
         opening = self.opening()
         body = fields if op in _CHECKED else plain_request(op, fields or {})
         return await opening.run(opening.call(op, body, resend=resend))
 
     async def request(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
-        """Send one request over HTTP and return the answer's JSON; as `HttpChannel.request`, and raises `NoClient`."""
+        """Send one request over HTTP and return the answer's JSON; like `HttpChannel.request`. May raise `NoClient`."""
         opening = self.opening()
         return await opening.run(opening.request(method, path, body, **how))
 
     async def submit(self, bound: Bound[R], *, options: Options | None = None, wait: bool = False) -> TaskHandle[R]:
-        """Submit `task.bind(…)` and return its handle; `options` go over the bound ones.
+        """Submit `task.bind(…)` and return its handle; `options` override the bound ones.
 
-        `wait` has the result pushed without being asked for, which saves a request when it is awaited anyway. A job
-        that is missing is registered when the token may. Raises `JobNotFound`, `InvalidPayload`, `TaskConflict`,
-        `Forbidden` and `ConnectionFailed`, `DuplicateTask` when this process has another module's task of this name at
-        the server, and for an encrypted task `NoCodec`, and `InvalidArguments` for what can be no limit's key.
+        With `wait` the server pushes the result unasked, which saves a request if you await it anyway. A missing job is
+        registered if the token allows it. Raises `JobNotFound`, `InvalidPayload`, `TaskConflict`, `Forbidden` and
+        `ConnectionFailed`; `DuplicateTask` when this process has already used a task of this name from another module
+        with this server; and, for an encrypted task, `NoCodec`, and `InvalidArguments` for a value that can't be a
+        limit's key.
         """
         check_bound(bound)
         self._names.check(bound.task)
@@ -215,9 +219,9 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         wait: bool = False,
         room: str | None = None,
     ) -> list[TaskHandle[R]]:
-        """Submit many tasks, all or none (of each 10,000), in one request; raises as `submit`.
+        """Submit many tasks in one request, all or none (of each 10,000); raises as `submit` does.
 
-        They are submitted from `room`; left out, from the client's, or the one that their jobs stand in.
+        They are submitted from `room`; by default from the client's room, or else from that of their jobs.
         """
         given = checked_bounds(bounds)
         for bound in given:
@@ -231,11 +235,11 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         self, job: str, payload: Mapping[str, Any], *, options: Options | None = None,
         arguments_from: Mapping[str, str] | None = None, wait: bool = False,
     ) -> TaskHandle[Any]:  # fmt: skip
-        """Submit to a job by its full name, `room:category:name`, with a JSON payload; raises as `submit`.
+        """Submit to a job by its full name, `room:category:name`, with a JSON payload; raises as `submit` does.
 
-        `arguments_from` tells which arguments are results of what it `depends_on`, each with the name from there.
-        A client with keys first reads the job, once, to learn whether its tasks are encrypted. Then it checks the
-        payload itself, and raises `InvalidArguments`.
+        `arguments_from` maps arguments to names in the task's `depends_on`: each of these arguments is the result of
+        that task. A client with keys first reads the job, once, to learn whether its tasks are encrypted; if they are,
+        it checks the payload itself and raises `InvalidArguments`.
         """
         name = job_named(job)
         room = self.room or name.room
@@ -247,54 +251,53 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         try:
             return (await self._send(room, [item], [None], wait=wait))[0]
         except InvalidPayload:
-            # It may have become an encrypted one, or none any more.
+            # The job's tasks may have become encrypted since it was read, or be no longer.
             self._named_jobs.forget()
             raise
 
     def handle(self, task_id: GivenId) -> TaskHandle[Any]:
-        """Return a handle of a task that was submitted before; nothing is asked of the server."""
+        """Return a handle of a task that was submitted before, without asking the server."""
         return TaskHandle(self, task_id)
 
     def expect(self, task_id: GivenId) -> TaskHandle[Any]:
-        """Return a handle of a task that may be submitted later, as one that an outbox still has.
+        """Return a handle of a task that may be submitted later, for example one still in an outbox.
 
-        Where `handle(task_id)` says `TaskNotFound`, its end is waited for: give `result` and `wait` a timeout.
+        Where a handle of `handle(task_id)` raises `TaskNotFound`, this one goes on waiting: give `result` and `wait` a
+        timeout.
         """
         return TaskHandle(self, task_id, is_coming=True)
 
     async def register(self, task: Submittable, *, replace: bool = False) -> JobItem:
-        """Register a task's job, its schema and defaults; raises `SchemaConflict`, `Forbidden`, `InvalidCategory`.
+        """Register a task's job with its schema and defaults; raises `SchemaConflict`, `Forbidden`, `InvalidCategory`.
 
-        Warns when another module's function was registered as this job, and raises `DuplicateTask` as `submit`, and
-        `InvalidArguments` for what is no task.
+        Warns when a function of another module was registered as this job. Raises `DuplicateTask` as `submit` does, and
+        `InvalidArguments` if `task` is not a task.
         """
         check_task(task)
         self._names.check(task)
-        body = {"room": task.job.room, **task.registration(self.settings, replace=replace)}
-        registered = await self.call("register", body)
-        item = read(JobItem, registered)
+        fields = task.registration(self.settings, replace=replace)
+        item = read(JobItem, registered := await self.call("register", {"room": task.job.room, **fields}))
         self._names.compare([registered])
         return item
 
     async def runs(self, task_id: GivenId) -> list[RunItem]:
-        """Return the attempts at a task, first to last; raises `TaskNotFound`."""
+        """Return the attempts at a task, oldest first; raises `TaskNotFound`."""
         answer = await self.call("runs", {"id": task_id_of(task_id)})
         with reading():
             return [RunItem.model_validate(opened_texts(self.sealer, item)) for item in answer["items"]]
 
     async def logs(self, task_id: GivenId) -> list[LogItem]:
-        """Return the last 1,000 lines that a task's code logged, first to last; raises `TaskNotFound`."""
+        """Return the last 1,000 lines that a task's code logged, oldest first; raises `TaskNotFound`."""
         answer = await self.call("logs", {"id": task_id_of(task_id)})
         with reading():
             return [LogItem.model_validate(opened_texts(self.sealer, item)) for item in answer["items"]]
 
     async def ping(self) -> dict[str, Any]:
-        """Ask for the server's time, to see that it answers."""
-        answer: dict[str, Any] = await self.call("ping")
-        return answer
+        """Ask the server for its time, to check that it answers."""
+        return dict(await self.call("ping"))
 
     def ending(self, task_id: GivenId, *, is_coming: bool = False) -> "asyncio.Future[RawTask]":
-        """Return the future of a task's end, in the client's loop, which is pushed. Raises `NoClient`, and as `get`."""
+        """Return a future, in the client's loop, of a task's end, which is pushed. Raises `NoClient`, and as `get`."""
         return self.opening().waiters.wait(task_id_of(task_id), is_coming=is_coming)
 
     def _item_of(self, bound: Bound[Any], options: Options | None) -> dict[str, Any]:
@@ -312,17 +315,16 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
     async def _send_all(
         self, room: str, items: list[dict[str, Any]], tasks: Sequence[Submittable | None], *, wait: bool
     ) -> list[TaskHandle[Any]]:
-        opening = self.opening()
-        waiters = opening.waiters
-        # A result may be pushed before the submit's answer is read: its place is made first.
+        waiters = (opening := self.opening()).waiters
+        # A result may be pushed before the answer to the submit has been read, so register the waiters first.
         endings = {item["id"]: waiters.expect(item["id"]) for item in items} if wait and not opening.is_plain else {}
         answers: list[RawTask] = []
         try:
             for start in range(0, len(items), MOST_OF_REQUEST):
                 part = items[start : start + MOST_OF_REQUEST]
-                body = {"room": room, "tasks": part, "wait": wait, "brief": True}
-                # Sent again after a lost answer: the same ids with the same content are the same tasks.
-                answers += receipts(await opening.call("submit", body), len(part))
+                # Safe to send again after a lost answer: the same ids with the same content are the same tasks.
+                answer = await opening.call("submit", {"room": room, "tasks": part, "wait": wait, "brief": True})
+                answers += receipts(answer, len(part))
         except BaseException:
             waiters.forget(endings)
             raise
@@ -344,7 +346,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         ]
 
     async def _batched(self, room: str, item: dict[str, Any], task: Submittable, *, wait: bool) -> TaskHandle[Any]:
-        """Send one task, in one request with all that this turn of the loop submits."""
+        """Send one task, in one request with everything else submitted in this turn of the loop."""
         opening = self.opening()
         ending = opening.waiters.expect(item["id"]) if wait else None
         try:
@@ -361,7 +363,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         )
 
     async def _registering(self, tasks: set[Submittable], send: Callable[[], Coroutine[Any, Any, R]]) -> R:
-        """Send, and send once more when a job was missing that these tasks' registrations may have made."""
+        """Send; if a job was missing that these tasks' registrations may create, register them and send again."""
         try:
             return await self.opening().run(send())
         except JobNotFound as missing:
@@ -379,11 +381,11 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
             raise
 
     async def _opened(self) -> Connection:
-        """Return the connection, with one more holder; who is cancelled meanwhile leaves none open behind."""
+        """Return the connection, with one more holder; if cancelled meanwhile, leave none open behind."""
         opening = self._opening
         if opening is None or not opening.is_open:
             if opening is not None:
-                opening.forsake()
+                opening.abandon()
             opening = self._opening = Connection(self._urls, self._bearer, patience=self._patience)
         opening.holders += 1
         try:

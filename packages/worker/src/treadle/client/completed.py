@@ -1,4 +1,4 @@
-"""Tasks in the order in which they end."""
+"""Iteration over tasks in the order in which they end."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -14,13 +14,12 @@ H = TypeVar("H")
 
 
 def checked_handles(handles: Iterable[H], kind: type[Any]) -> list[H]:
-    """Return the handles to go through. Raises `InvalidArguments` for what is none of the client's kind."""
+    """Return the handles as a list. Raises `InvalidArguments` for anything that is not a `kind` of handle."""
     given = [*handles]
     for handle in given:
         if not isinstance(handle, kind):
             raise InvalidArguments(
-                f"completed takes a {kind.__name__} of each task, as submit and handle(id) return it, not"
-                f" {brief(handle)}"
+                f"completed takes a {kind.__name__} for each task, as submit and handle(id) return, not {brief(handle)}"
             )
     return given
 
@@ -29,10 +28,10 @@ async def as_they_end(
     handles: Sequence[TaskHandle[Any]],
     timeout: float | timedelta | None = None,  # noqa: ASYNC109 - as TaskHandle
 ) -> AsyncGenerator[int]:
-    """Give the places of handles as their tasks end, however they end; those that have ended come first, in any order.
+    """Yield the indexes of handles as their tasks end, whatever the outcome; ended ones come first, in any order.
 
-    Raises `WaitTimeout` when some have not within `timeout`, seconds or a timedelta for all together (None: for ever);
-    otherwise as `TaskHandle.wait`.
+    Raises `WaitTimeout` when some have not ended within `timeout`, in seconds or a timedelta for all together (None:
+    for ever); otherwise as `TaskHandle.wait` does.
     """
     limit = limit_of(timeout)
     loop = asyncio.get_running_loop()
@@ -49,7 +48,7 @@ async def as_they_end(
             except TimeoutError:
                 raise WaitTimeout(
                     f"{counted(len(waiting) - number, 'task')} of {len(waiting):,} had not ended after"
-                    f" {in_seconds(limit or 0)}; they are left as they are"
+                    f" {in_seconds(limit or 0)}; they go on"
                 ) from None
             task.result()
             yield waiting[task]

@@ -1,4 +1,4 @@
-"""What a client has while it is open: a socket, HTTP connections and who waits for which end, all of one event loop."""
+"""What a client has while it is open, in one event loop: a socket, HTTP connections, and the waiters for results."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ from treadle.errors import (
     WouldBlock,
 )
 from treadle.forks import process_number
-from treadle.loops import in_turn
+from treadle.loops import in_later_turn
 from treadle.transport.answers import reading
 from treadle.transport.bearer import Bearer
 from treadle.transport.retries import QuietLog, delays, may_be_resent
@@ -38,8 +38,8 @@ R = TypeVar("R")
 log: logging.Logger = logging.getLogger("treadle.client")
 
 _inherited: list["Connection"] = []
-"""What a fork brought along. Kept, for the collector would close what belongs to the process that this one came from:
-the two share the selector that its event loop waits at."""
+"""Connections inherited through a fork. They are kept because the garbage collector would close what still belongs to
+the parent process: both share the selector that its event loop waits on."""
 
 _ENDED = "the client was closed, or its event loop ended, before the answer came"
 
@@ -49,7 +49,7 @@ def _loop_here() -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
     except RuntimeError:
         raise NoClient(
-            "no event loop of asyncio's runs here, which `Client` and all that is awaited want: under Trio use a"
+            "no asyncio event loop is running, which `Client` needs: under Trio use a"
             " SyncClient in a thread, `await anyio.to_thread.run_sync(…)`"
         ) from None
 
@@ -57,19 +57,19 @@ def _loop_here() -> asyncio.AbstractEventLoop:
 class Connection:
     """One opening of a client, from `start` to `close`.
 
-    It belongs to the process and the event loop that it was made in; `run` and `block` reach it from elsewhere. A
-    background task that fails ends it, and `close` raises what it failed with.
+    It belongs to the process and the event loop in which it was created; `run` and `block` reach it from elsewhere. If
+    a background task fails, the connection ends, and `close` raises that error.
     """
 
     def __init__(self, urls: tuple[str, ...], bearer: Bearer, *, patience: float) -> None:
         self.loop: asyncio.AbstractEventLoop = _loop_here()
         self.pid: int = process_number()
         self.holders = 0
-        """How many `with` blocks of the client it is open for."""
+        """In how many `with` blocks the client is open."""
         self.is_kept = False
-        """Whether it was opened with `open`, and so stays when they have ended."""
+        """Whether it was opened with `open`, so that it stays open after the blocks."""
         self.is_plain: bool = bearer.fresh is not None
-        """Whether all goes over plain HTTP: until a socket opens, or for good with a token that changes."""
+        """Whether everything goes over plain HTTP: until a socket opens, or always with a token that changes."""
         self.waiters: ResultWaiters = ResultWaiters(self._ask, self.spawn)
         self.batcher: SubmitBatcher = SubmitBatcher(lambda fields: self.call("submit_each", fields), self.spawn)
         self.watches: Watches = Watches(lambda op, fields: self._socket().call(op, fields), self.spawn)
@@ -83,11 +83,11 @@ class Connection:
         self._session: Session | None = None
         self._http: HttpChannel | None = None
         self._polls = Polls(self.request, self.waiters, self.spawn, is_needed=lambda: self.is_plain)
-        self._unborn: set[str] = set()
-        """Tasks whose submit is under way: their ends are asked for with it."""
+        self._being_submitted: set[str] = set()
+        """Tasks whose submit is under way; it asks for their ends itself."""
         self._started = asyncio.Event()
         self._closing = asyncio.Event()
-        # Its parent is the group: it ends with the client, not with whoever opened it.
+        # Its parent is the event loop's task group: it ends with the client, not with whoever opened it.
         self._main = self.loop.create_task(self._run(), name="treadle-client")
 
     @property
@@ -106,25 +106,25 @@ class Connection:
             await self._started.wait()
 
     async def close(self) -> None:
-        """Close everything; in the connection's loop. Raises what a background task failed with."""
+        """Close everything; call it in the connection's loop. Raises the error of a background task that failed."""
         self.end()
         await asyncio.wait({self._main})
         if not self._main.cancelled() and (error := self._main.exception()) is not None:
             raise error
 
     def end(self) -> None:
-        """Have it close by itself; in the connection's loop."""
+        """Have the connection close by itself; call it in the connection's loop."""
         self._closing.set()
 
-    def forsake(self) -> None:
-        """Leave it as it is: it is another process's, or its loop has ended."""
+    def abandon(self) -> None:
+        """Abandon the connection as it is: it is another process's, or its loop has ended."""
         if self.pid != process_number():
             _inherited.append(self)
 
     async def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Run a coroutine in the connection's loop, from whichever loop of asyncio's this code runs in.
+        """Run a coroutine in the connection's loop, from any asyncio loop.
 
-        Raises `ConnectionLost` when that is another one, which ends first.
+        Raises `ConnectionLost` when the connection's loop is another one and ends first.
         """
         try:
             is_here = self.is_here
@@ -140,7 +140,7 @@ class Connection:
             future.cancel()
             raise
         if future.cancelled():
-            # Nobody has cancelled who waits here.
+            # The future was cancelled, but not by anyone waiting here: the loop has ended.
             raise ConnectionLost(_ENDED)
         return future.result()
 
@@ -152,7 +152,7 @@ class Connection:
         if threading.get_ident() == self._thread:
             work.close()
             raise WouldBlock(
-                "a blocking call in the thread of the client's event loop would wait for itself for ever: use"
+                "a blocking call in the thread of the client's event loop would never return: use"
                 " `await task.submit(…)` and `await handle.result()` here, or block in another thread"
             )
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
@@ -167,33 +167,34 @@ class Connection:
 
     @property
     def answered_at(self) -> str | None:
-        """The `Date` of the last answer that came over HTTP, as its server wrote it."""
+        """The `Date` header of the last HTTP answer, as the server wrote it."""
         return None if self._http is None else self._http.answered_at
 
     def http(self) -> "HttpChannel":
-        """Return the HTTP connections, which lists and the fall-back use."""
+        """Return the HTTP connections, which lists and the HTTP fallback use."""
         if self._http is None:
             from treadle.transport.http import HttpChannel
 
-            # A server that has greeted is one that comes back.
+            # A server that has greeted us before is expected to come back.
             is_known = self._session is not None and self._session.hello is not None
             first = self._patience if is_known else 0.0
             self._http = HttpChannel(self._urls, self._bearer, patience=self._patience, first_patience=first)
         return self._http
 
     async def call(self, op: str, fields: Mapping[str, Any] | None = None, *, resend: bool = True) -> Any:
-        """Make one request of the protocol, over the socket or else over HTTP, and return its answer as it is."""
-        return await self._patiently(lambda: self._call(op, dict(fields or {}), resend=resend), again=resend)
+        """Make one request of the protocol, over the socket or else over HTTP, and return the raw answer."""
+        return await self._with_patience(lambda: self._call(op, dict(fields or {}), resend=resend), again=resend)
 
     async def request(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
-        """Send one request over HTTP, and return the answer's JSON; as `HttpChannel.request`."""
+        """Send one request over HTTP, and return the answer's JSON; like `HttpChannel.request`."""
         again = may_be_resent(method, how.get("resend"))
-        return await self._patiently(lambda: self.http().request(method, path, body, **how), again=again)
+        return await self._with_patience(lambda: self.http().request(method, path, body, **how), again=again)
 
-    async def _patiently(self, ask: Callable[[], Awaitable[R]], *, again: bool) -> R:
-        """Ask, and with `again` once more while the server has no database, as while there is no server.
+    async def _with_patience(self, ask: Callable[[], Awaitable[R]], *, again: bool) -> R:
+        """Send a request; with `again`, repeat it while the server can't reach its database, as while there is none.
 
-        What it says then, that nothing was done, is as uncertain as after a lost connection: a commit may be unheard.
+        Although that answer says that nothing was done, it is as uncertain as a lost connection: a commit may have
+        succeeded unnoticed.
         """
         since = monotonic()
         for delay in delays():
@@ -211,25 +212,25 @@ class Connection:
 
     async def _call(self, op: str, body: dict[str, Any], *, resend: bool) -> Any:
         ids = {task["id"] for task in body["tasks"]} if body.get("wait") else set()
-        self._unborn |= ids
+        self._being_submitted |= ids
         try:
             if not self.is_plain:
                 with contextlib.suppress(SocketRefused):
                     answer = await self._socket().call(op, body, resend=resend)
-                    self.waiters.were_taken(ids)
+                    self.waiters.mark_accepted(ids)
                     return answer
             answer = await self.http().call(op, body, resend=resend)
         finally:
-            self._unborn -= ids
+            self._being_submitted -= ids
         if ids:
-            self.waiters.were_taken(ids)
-            # Over plain HTTP nothing is pushed that was not asked for.
+            self.waiters.mark_accepted(ids)
+            # Plain HTTP pushes nothing, so their ends have to be asked for.
             self.spawn(self.waiters.ask_again(ids))
         return answer
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Start a background task, which ends with the connection at the latest."""
-        task = self._group.create_task(in_turn(work))
+        task = self._group.create_task(in_later_turn(work))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
@@ -240,7 +241,7 @@ class Connection:
                 try:
                     await self._closing.wait()
                 finally:
-                    # Also where the loop ends, or a background task has failed: no others are begun while these end.
+                    # Also when the loop ends or a background task has failed: start no new tasks while these end.
                     self._closing.set()
                 self._tell()
                 if self._session is not None:
@@ -255,13 +256,13 @@ class Connection:
                 await self._http.close()
 
     def _tell(self) -> None:
-        """Tell whoever waits that nothing will come any more."""
+        """Tell everyone who waits that nothing will come any more."""
         self.waiters.close()
         self.watches.close()
         self.batcher.close()
 
     def unwatch(self, watched: Watched) -> None:
-        """Have a task be watched no more; from any thread."""
+        """Stop watching a task; may be called from any thread."""
         if self.is_open:
             self.loop.call_soon_threadsafe(self._unwatch, watched)
 
@@ -291,14 +292,14 @@ class Connection:
             self.watches.push(item)
 
     async def _on_connect(self) -> None:
-        # Also from plain HTTP: a poll that is under way ends with its answer.
+        # Also after plain HTTP: a poll that is under way ends with its answer.
         self.is_plain = False
         await self.watches.again()
         await self._ask_again()
 
     def _on_down(self, error: TreadleError) -> None:
         if self.is_plain and isinstance(error, ConnectionFailed):
-            # What is waited for is polled for, which has a patience of its own.
+            # Waited-for tasks are polled for, and polling has its own patience.
             return
         if not isinstance(error, SocketRefused):
             self.waiters.fail(error)
@@ -306,18 +307,18 @@ class Connection:
             return
         self.is_plain = True
         self.watches.fail(error)
-        # What was to be pushed is polled for, until a socket opens.
+        # Poll for what was to be pushed, until a socket opens.
         self.spawn(self._ask_again())
 
     async def _ask_again(self) -> None:
-        await self.waiters.ask_again(set(self.waiters.ids) - self._unborn)
+        await self.waiters.ask_again(set(self.waiters.ids) - self._being_submitted)
 
     async def _ask(self, ids: list[str]) -> None:
         if not self.is_plain:
             with contextlib.suppress(SocketRefused):
                 answer = await self._socket().call("await", {"ids": ids})
                 with reading():
-                    # Older servers do not say.
+                    # Older servers do not send `missing`.
                     missing = list(map(str, answer.get("missing", ())))
                 if missed := self.waiters.miss(missing):
                     await self._socket().call("unawait", {"ids": missed})

@@ -1,4 +1,4 @@
-"""Downloads of artifacts: streamed to a file that appears when it is whole, and compared with its digest."""
+"""Downloads of artifacts: streamed to a file that appears once it is complete and its digest was checked."""
 
 import hashlib
 import os
@@ -20,10 +20,10 @@ CHUNK = 1024 * 1024
 
 
 async def download(channel: "HttpChannel", path: str, to: Path, *, params: dict[str, Any] | None = None) -> Path:
-    """Save what the server gives at `path` as the file `to`, which is replaced, and return that.
+    """Save the artifact at `path` as the file `to`, which is replaced if it exists, and return `to`.
 
-    Raises `OSError` when the file can't be written, or is a directory, a device, a pipe or a socket, `ProtocolMismatch`
-    when the bytes are not those that were stored, and as `HttpChannel.stream`.
+    Raises `OSError` when the file can't be written, or is a directory, a device, a pipe or a socket; `ProtocolMismatch`
+    when the bytes are not those that were stored; and what `HttpChannel.stream` raises.
     """
     draft = to.with_name(f".{to.name[:50]}.{secrets.token_hex(4)}")
     try:
@@ -31,9 +31,11 @@ async def download(channel: "HttpChannel", path: str, to: Path, *, params: dict[
             file = await in_thread(_begin, draft, to, opened)
             async with channel.stream(path, params=params) as (answer, etag):
                 found = await _write(answer.aiter_bytes(CHUNK), file)
-        # A proxy may have made it a weak one.
+        # A proxy may have turned the ETag into a weak one.
         if etag.removeprefix("W/").strip('"') != found:
-            raise ProtocolMismatch(f"{path} came with the sha256 {found}, but {etag} was stored: try again")
+            raise ProtocolMismatch(
+                f"{path} was downloaded with the sha256 {found}, but was stored with {etag}: try again"
+            )
         await in_thread(draft.replace, to)
     finally:
         with suppress(FileNotFoundError):
@@ -42,11 +44,11 @@ async def download(channel: "HttpChannel", path: str, to: Path, *, params: dict[
 
 
 def _begin(draft: Path, to: Path, opened: ExitStack) -> IO[bytes]:
-    """Open the draft, with the permissions that this process gives its files; `opened` closes it."""
+    """Open the draft, with the permissions that this process gives new files; `opened` closes it."""
     if to.is_dir():
         raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(to))
     if to.exists() and not to.is_file():
-        # Who may, would have /dev/null replaced by a file, for all who write there.
+        # With enough rights, this would replace even /dev/null by a file, for everyone who writes there.
         raise FileExistsError(EEXIST, "It is a device, a pipe or a socket, which would be replaced by a file", str(to))
     return opened.enter_context(draft.open("xb"))
 

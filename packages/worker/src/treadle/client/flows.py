@@ -1,4 +1,4 @@
-"""What a client does with flows: lists them, shows one, and steers all of its tasks at once, over HTTP."""
+"""What a client does with flows: it lists them, shows one, and steers all of its tasks at once, over HTTP."""
 
 from treadle.client.requests import Listing, Requester, path_part
 from treadle.encryption.fields import opened_texts
@@ -9,9 +9,9 @@ from treadle.wire.ids import GivenId
 
 
 class Flows(Requester):
-    """The part of `Client` that is about flows.
+    """The part of `Client` for flows.
 
-    Every method raises `ConnectionFailed` and the server's `ProblemError`: `FlowNotFound`, `Forbidden` …
+    Every method may raise `ConnectionFailed` and a `ProblemError`: `FlowNotFound`, `Forbidden` …
     """
 
     def flows(
@@ -22,7 +22,7 @@ class Flows(Requester):
         limit: int | None = None,
         offset: int = 0,
     ) -> Listing[FlowItem]:
-        """Return the flows that are read, newest first, or those that are seen from a room.
+        """Return the flows that you may read, newest first, or those that can be seen from a room.
 
         `id` is the beginning of their ids.
         """
@@ -36,22 +36,22 @@ class Flows(Requester):
             return FlowView.model_validate({**answer, "tasks": tasks})
 
     async def cancel_flow(self, flow_id: GivenId) -> BulkResult:
-        """Cancel the open tasks of a flow; what became of each is in the answer. Raises `FlowNotFound`."""
+        """Cancel the open tasks of a flow; the answer says what became of each. Raises `FlowNotFound`."""
         return await self._steer(flow_id, "cancel")
 
     async def pause_flow(self, flow_id: GivenId) -> BulkResult:
-        """Pause the tasks of a flow that wait or run. Raises as `cancel_flow`."""
+        """Pause the waiting and running tasks of a flow. Raises as `cancel_flow` does."""
         return await self._steer(flow_id, "pause")
 
     async def resume_flow(self, flow_id: GivenId) -> BulkResult:
-        """Let the paused tasks of a flow go on. Raises as `cancel_flow`."""
+        """Let the paused tasks of a flow go on. Raises as `cancel_flow` does."""
         return await self._steer(flow_id, "resume")
 
     async def rerun_failed(self, flow_id: GivenId) -> BulkResult:
-        """Run the failed tasks of a flow again, and put back those that were cancelled because of them.
+        """Rerun the failed tasks of a flow, and put back the tasks that were cancelled because of them.
 
-        One that waits for a task which was cancelled by hand, too, is blocked until that is run again. Raises as
-        `cancel_flow`.
+        A task that also waits for one that was cancelled by hand is blocked until that one is rerun. Raises as
+        `cancel_flow` does.
         """
         return await self._steer(flow_id, "rerun-failed")
 

@@ -1,4 +1,4 @@
-"""A task that is followed to its end: its states as they are pushed, or looked for where nothing is."""
+"""Following a task to its end: its states are pushed, or polled for where nothing is pushed."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from treadle.wire.status import TERMINAL
 from treadle.wire.tasks import TaskItem
 
 PAUSE = 1.0
-"""Seconds between two looks, where nothing is pushed."""
+"""Seconds between two polls, where nothing is pushed."""
 
 BEATS = frozenset({"taken_until"})
-"""What each heartbeat of its worker changes."""
+"""Fields that each heartbeat of the worker changes."""
 
 
 class Following:
-    """Gives the states of one task, each when it is another than before; `opening` and `sealer` are its client's."""
+    """Yields the states of one task, each when it differs from the last; `opening` and `sealer` are its client's."""
 
     def __init__(
         self,
@@ -42,23 +42,23 @@ class Following:
         self._connection: Connection | None = None
         self._watched: Watched | None = None
         self._must_look = False
-        """Whether nothing is pushed to who asks: it is refused, since too much is already."""
+        """Whether to poll, because the server refuses to push any more to this client."""
         self._is_shown = True
-        """Whether the task is pushed, as far as it is known: lists have what the scopes reach alone."""
+        """Whether the task is pushed, as far as is known: lists contain only what the token's scopes reach."""
         self._looks = 0
         self._last: RawTask | None = None
 
     async def next(self) -> TaskItem | None:
-        """Return the task as soon as it is another than it was; None once it was returned as ended.
+        """Return the task as soon as it has changed; None after it was returned as ended.
 
-        Raises `WaitTimeout`, `TaskNotFound` unless it is yet to come, `NoClient` and `ConnectionFailed`.
+        Raises `WaitTimeout`, `TaskNotFound` unless it is yet to be submitted, `NoClient` and `ConnectionFailed`.
         """
         if self._last is not None and self._last["status"] in TERMINAL:
             return None
         return await self._opening().run(self._next())
 
     def end(self) -> None:
-        """Follow it no more; nothing happens where the client is closed."""
+        """Stop following; does nothing if the client is closed."""
         connection, watched = self._connection, self._watched
         self._watched = None
         if connection is not None and watched is not None:
@@ -81,7 +81,7 @@ class Following:
                 return task
 
     async def _state(self) -> RawTask | None:
-        """Return a state of the task, None for none. Raises `TaskNotFound` where it is not there, unless it comes."""
+        """Return a state of the task, None for none. Raises `TaskNotFound`, unless the task may still be submitted."""
         connection = self._opening()
         if connection is not self._connection:
             self._connection, self._watched, self._looks = connection, None, 0
@@ -94,18 +94,19 @@ class Following:
                 self._watched = await connection.watches.begin(self._task_id)
             task = await self._pushed(self._watched)
         except SocketRefused:
-            return None  # From now on all goes over plain HTTP.
+            return None  # From now on everything goes over plain HTTP.
         except TooManyRequests:
             self._must_look = True
             return None
         self._is_shown = task is not None
         if task is None or task.get("left_out"):
-            # Whether it is there for who asks, its own request says: a list has what the scopes reach alone.
+            # Lists contain only what the scopes reach; only its own request tells whether the task exists for this
+            # token.
             task = await self._look(connection)
         return task
 
     async def _pushed(self, watched: Watched) -> RawTask | None:
-        """Return the next state; None where the task is not shown, again after each pause."""
+        """Return the next state; None, after a pause, while the task is not shown."""
         try:
             async with asyncio.timeout(None if self._is_shown else PAUSE):
                 return await watched.state()
@@ -124,11 +125,11 @@ class Following:
 
 
 def too_late(task_id: str, timeout: float | None) -> WaitTimeout:
-    """Return what is raised when a task has not ended within `timeout` seconds."""
+    """Return the error for a task that has not ended within `timeout` seconds."""
     waited = in_seconds(timeout or 0)
     return WaitTimeout(
-        f"task {task_id} had not ended after {waited}; it is left as it is, and `treadle task {task_id}` says what it"
-        " waits for"
+        f"task {task_id} had not ended after {waited}; it goes on, and `treadle task {task_id}` shows what it"
+        " is waiting for"
     )
 
 

@@ -1,4 +1,4 @@
-"""A submitted task in the submitter's hands."""
+"""The handle of a submitted task: wait for its result, look at it, steer it."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class TaskHandle(Generic[R_co]):
-    """A task that was submitted: wait for its result, look at it, steer it."""
+    """A submitted task: wait for its result, look at it, steer it."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class TaskHandle(Generic[R_co]):
         self._submitted = submitted
         self._ending = ending
         self._item = item
-        """As what it was submitted."""
+        """The item that was sent to the server, when this handle came from a submit."""
         self._is_coming = is_coming
 
     def __repr__(self) -> str:
@@ -61,12 +61,13 @@ class TaskHandle(Generic[R_co]):
 
     def __getstate__(self) -> Never:
         raise TypeError(
-            "a handle has a connection, which no other process can have: give its id, and client.handle(id)"
+            "a handle can't be sent to another process, because it has a connection: send its id, and use"
+            " client.handle(id)"
         )
 
     @property
     def client(self) -> "Client":
-        """The client that asks for it."""
+        """The client whose requests this handle makes."""
         return self._client
 
     @property
@@ -78,9 +79,9 @@ class TaskHandle(Generic[R_co]):
         """Wait for the task to end, up to `timeout` (seconds or a timedelta; None: for ever), and return its result.
 
         The result has the type that the task function is annotated with; raw submits return JSON. Raises `WaitTimeout`;
-        `TaskFailed` and `TaskCancelled`; `TaskNotFound`, except for a handle of `Client.expect`; `ConnectionFailed`
-        when the server stays away; `InvalidArguments` for an invalid timeout; and, for the result of an encrypted task,
-        `NoCodec` and `CantDecrypt`.
+        `TaskFailed` and `TaskCancelled`; `TaskNotFound`, unless the handle is from `Client.expect`; `ConnectionFailed`
+        when the server stays unreachable; `InvalidArguments` for an invalid timeout; and, for the result of an
+        encrypted task, `NoCodec` and `CantDecrypt`.
         """
         with tracing.awaiting(self._item):
             return self._unpack(await self._wait(timeout))
@@ -88,7 +89,7 @@ class TaskHandle(Generic[R_co]):
     async def wait(self, timeout: float | timedelta | None = None) -> TaskItem:  # noqa: ASYNC109
         """Wait for the task to end, whatever its outcome, and return its final state.
 
-        Raises as `result`, without `TaskFailed` and `TaskCancelled`.
+        Raises as `result` does, except `TaskFailed` and `TaskCancelled`.
         """
         return task_of(self._client.sealer, await self._wait(timeout))
 
@@ -96,7 +97,7 @@ class TaskHandle(Generic[R_co]):
         """Yield the task as it is now, and again after each change, until it has ended.
 
         Changes are those of its status, its place in the queue, its progress and so on; of several within a tenth of a
-        second the last is yielded. Raises as `wait`.
+        second only the last is yielded. Raises as `wait` does.
         """
         following = self._following(timeout)
         try:
@@ -114,21 +115,21 @@ class TaskHandle(Generic[R_co]):
         return (await self.get()).status
 
     async def runs(self) -> list[RunItem]:
-        """Return the attempts at the task, first to last."""
+        """Return the attempts at the task, oldest first."""
         return await self._client.runs(self.id)
 
     async def logs(self) -> list[LogItem]:
-        """Return the last 1,000 lines that the task's code logged, first to last."""
+        """Return the last 1,000 lines that the task's code logged, oldest first."""
         return await self._client.logs(self.id)
 
     async def artifacts(self) -> list[ArtifactItem]:
-        """Return the files that the task's runs have stored, the last run's first."""
+        """Return the files that the task's runs have stored, those of the last run first."""
         return await self._client.artifacts(self.id)
 
     async def download(self, name: str, to: str | os.PathLike[str], *, run: int | None = None) -> Path:
-        """Save an artifact of the last run that has it, or of `run`, as a file or in a directory; return the file.
+        """Save an artifact of `run`, or of the last run that has it, to a file or into a directory; return its path.
 
-        Raises as `Client.download`.
+        Raises as `Client.download` does.
         """
         return await self._client.download(self.id, name, to, run=run)
 
@@ -137,23 +138,23 @@ class TaskHandle(Generic[R_co]):
         return await self._client.cancel(self.id)
 
     async def pause(self) -> TaskItem:
-        """Pause the task: a running one stops with its checkpoint. Raises as `Client.pause`."""
+        """Pause the task: a running one stops and keeps its checkpoint. Raises as `Client.pause` does."""
         return await self._client.pause(self.id)
 
     async def resume(self) -> TaskItem:
-        """Let a paused or failed task go on from its checkpoint; raises as `Client.resume`."""
+        """Let a paused or failed task go on from its checkpoint; raises as `Client.resume` does."""
         self._ending = None
         return await self._client.resume(self.id)
 
     async def rerun(self, *, from_step: str | None = None) -> TaskItem:
-        """Run an ended task again from its start, or from a step on; raises as `Client.rerun`."""
+        """Run an ended task again from its start, or from a step on; raises as `Client.rerun` does."""
         self._ending = None
         return await self._client.rerun(self.id, from_step=from_step)
 
     async def send(self, name: str, data: Any = None, *, id: str | None = None) -> MessageItem:  # noqa: A002
-        """Send the task a message (JSON) for `ctx.receive(name)`; the same `id` twice is one.
+        """Send the task a message (JSON) for `ctx.receive(name)`; sent twice with one `id`, it arrives once.
 
-        Raises as `Client.send`.
+        Raises as `Client.send` does.
         """
         return await self._client.send(self.id, name, data, id=id)
 
@@ -162,7 +163,7 @@ class TaskHandle(Generic[R_co]):
         return await self._client.steps(self.id)
 
     async def edit(self, *, if_version: int | None = None, **changes: Unpack[TaskEdits]) -> TaskItem:
-        """Change the task while it waits; as `Client.edit`."""
+        """Change the task while it waits; like `Client.edit`."""
         return await self._client.edit(self.id, if_version=if_version, **changes)
 
     async def _wait(self, timeout: float | timedelta | None) -> RawTask:  # noqa: ASYNC109
@@ -181,11 +182,11 @@ class TaskHandle(Generic[R_co]):
         except TimeoutError:
             raise too_late(self.id, timeout) from None
         except TreadleError:
-            # Whoever waits again asks again: the server may be back, or the client open once more.
+            # The next wait asks again: the server may be back by then, or the client open once more.
             self._ending = None
             raise
         if ended["status"] != Status.COMPLETED:
-            # It may be resumed, resolved or run again, by whomever.
+            # Anyone may resume, resolve or rerun it, so the next wait asks again.
             self._ending = None
         return ended
 
@@ -199,26 +200,26 @@ class TaskHandle(Generic[R_co]):
         error = shown(item.error) if item.encrypted and item.error else item.error
         if status == Status.CANCELLED:
             raise TaskCancelled(f"task {self.id} was cancelled{f': {error}' if error else ''}", item)
-        raise TaskFailed(f"task {self.id} failed ({item.reason or 'error'}): {error or 'no error was given'}", item)
+        raise TaskFailed(f"task {self.id} failed ({item.reason or 'error'}): {error or 'no error message'}", item)
 
     def _is_encrypted(self, task: RawTask) -> bool:
-        """Return whether the task is encrypted: of one that was submitted so the server can't say otherwise."""
+        """Return whether the task is encrypted; if it was submitted encrypted, the server can't claim otherwise."""
         item = self._item
-        # A unique key may have led to an older one.
+        # A unique key may have led to an older task.
         is_own = item is not None and item.get("id") == self.id
         return bool(task.get("encrypted")) or (is_own and item is not None and seal_of(item["payload"]) is not None)
 
 
 def limit_of(timeout: float | timedelta | None) -> float | None:
-    """Return a time in seconds, None for ever. Raises `InvalidArguments` for what is none."""
+    """Return a timeout in seconds, None for no limit. Raises `InvalidArguments` for an invalid duration."""
     limit = duration(timeout)
     if timeout is not None and limit is None:
-        raise InvalidArguments(f"timeout={brief(timeout)} is a duration: a number of seconds, or a timedelta")
+        raise InvalidArguments(f"timeout={brief(timeout)} is not a duration: give a number of seconds, or a timedelta")
     return None if limit == inf else limit
 
 
 def _is_of_before(ending: "asyncio.Future[RawTask]") -> bool:
-    """Return whether it is told nothing any more: the client was closed, or is open in another loop or process."""
+    """Return whether this future is stale: its client was closed, or is now open in another loop or process."""
     if ending.done():
         return ending.cancelled() or ending.exception() is not None
     return ending.get_loop() is not asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""A limit as code names it: `Limit("openai", key="/customer", concurrency=5, rate=(100, 60))`."""
+"""A limit as code writes it: `Limit("openai", key="/customer", concurrency=5, rate=(100, 60))`."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,41 +15,43 @@ from treadle.wire.values import MOST_INTEGER
 class Limit:
     """A limit that tasks count against, by its name.
 
-    With `concurrency`, `rate` or both `@task` makes the limit when it is missing. Raises `InvalidArguments` for what no
-    server takes, for a rate that is no pair, for a burst without a rate, and for `on_full` without either.
+    If `concurrency`, `rate` or both are given, `@task` creates the limit when it does not exist. Raises
+    `InvalidArguments` for values that no server accepts, a rate that is not a pair, `burst` without `rate`, and
+    `on_full` without either.
     """
 
     name: str
-    """Its name in the job's room, or the task's."""
+    """The limit's name, in the job's room or the task's."""
     key: str | None = None
-    """Each key has the limit for itself. Of `@task` one that begins with `/` points into the arguments, as `/customer`
-    or `/order/id`; all else is the key itself."""
+    """Each key is limited separately. In `@task` a key that begins with `/` points into the arguments, such as
+    `/customer` or `/order/id`; any other is the key itself."""
     weight: int | None = None
-    """How much of the concurrency a task takes; 1 when it is left out."""
+    """How much of the concurrency a task takes; 1 by default."""
     concurrency: int | None = None
     """The most weight at once, over all workers."""
     rate: tuple[int, float] | None = None
     """How many claims in how many seconds."""
     burst: int | None = None
-    """How many claims may come at once; as many as the rate's count when it is left out."""
+    """How many claims may come at once; by default the rate's count."""
     on_full: OnFull | None = None
-    """`reject`: a submit raises `LimitFull` when there is no room; `newest`: the others that wait are cancelled, and it
-    waits alone; `replace`: the oldest running ones too, until it fits; `wait`, when it is left out."""
+    """What happens to a submit when the limit is full. `wait`, the default: it waits. `reject`: it raises `LimitFull`.
+    `newest`: the other waiting tasks are cancelled, so it alone waits. `replace`: the oldest running tasks are
+    cancelled too, until it fits."""
 
     def __post_init__(self) -> None:
         """Check each value, and that they fit together. Raises `InvalidArguments`."""
         if self.rate is not None and not _is_pair(self.rate):
             raise InvalidArguments(
-                f"Limit({self.name!r}): rate={brief(self.rate)} is no pair of count and seconds, as (100, 60)"
+                f"Limit({self.name!r}): rate={brief(self.rate)} is not a pair of count and seconds, such as (100, 60)"
             )
         if self.burst is not None and self.rate is None:
             raise InvalidArguments(
-                f"Limit({self.name!r}): burst={brief(self.burst)} says how much of a rate comes at once: give rate"
+                f"Limit({self.name!r}): burst={brief(self.burst)} has no effect without rate: give rate too"
             )
         if self.on_full is not None and self.concurrency is None and self.rate is None:
             raise InvalidArguments(
-                f"Limit({self.name!r}): on_full={brief(self.on_full)} is of a limit that is made:"
-                " give concurrency or rate"
+                f"Limit({self.name!r}): on_full={brief(self.on_full)} only applies to a limit that is created:"
+                " give concurrency or rate too"
             )
         try:
             LimitName.model_validate(self._name())
@@ -59,7 +61,7 @@ class Limit:
 
     @property
     def caps(self) -> dict[str, Any]:
-        """Return what it allows, as it goes over the wire; nothing when it only names a limit."""
+        """Return what the limit allows, as sent to the server; empty when this only names a limit."""
         found: dict[str, Any] = {}
         if self.concurrency is not None:
             found["concurrency"] = self.concurrency
@@ -73,15 +75,15 @@ class Limit:
         return found
 
     def named(self) -> dict[str, Any]:
-        """Return how one task names it. Raises `InvalidArguments` for what a single task can't say of a limit."""
+        """Return how a single task names the limit. Raises `InvalidArguments` if this sets more than a task may."""
         if self.caps:
             raise InvalidArguments(
-                f"a submit names {self.name!r} and does not set it: give concurrency and rate to @task, or to set_limit"
+                f"a submit can only name {self.name!r}, not set it: give concurrency and rate to @task or set_limit"
             )
         return self._name()
 
     def of_job(self) -> dict[str, Any]:
-        """Return how a job's registration names it, with what it allows when it is missing."""
+        """Return how a job's registration names the limit, with the caps to create it with if it does not exist."""
         return {**self._name(), **self.caps}
 
     def _name(self) -> dict[str, Any]:

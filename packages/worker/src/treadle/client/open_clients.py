@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 
 class Open(Protocol):
-    """A client, as far as it matters here."""
+    """What this module needs to know of a client."""
 
     @property
     def is_open(self) -> bool:
@@ -13,27 +13,27 @@ class Open(Protocol):
 
 
 _around: ContextVar[tuple[Any, ...]] = ContextVar("treadle_clients", default=())
-"""The clients of the `with` blocks that this code stands in, the innermost last."""
+"""The clients of the `with` blocks around this code, the innermost last."""
 
 _open: dict[Any, None] = {}
-"""The open clients of the process that are found from everywhere. Used as a set whose single steps are atomic: with a
-lock, a process that was forked while a thread held it would wait for ever."""
+"""The open clients of the process that are found from everywhere. A dict used as a set, whose single operations are
+atomic: with a lock, a process that was forked while a thread held it would wait for ever."""
 
 
 def enter(client: Open) -> None:
-    """Make a client the innermost one of the code that runs from here."""
+    """Make a client the innermost one for the code that runs from here."""
     _around.set((*_open_around(client), client))
 
 
 def leave(client: Open) -> None:
-    """Undo `enter`. In another context, as a generator's last part may run in, this changes nothing."""
+    """Undo `enter`; does nothing in another context, in which the end of a generator may run."""
     _around.set(_open_around(client))
 
 
 def show(client: Open) -> None:
     """Let an open client be found from everywhere."""
     for other in tuple(_open):
-        # Those that nobody closed: their event loop has ended, or they came along with a fork.
+        # Clients that nobody closed: their event loop has ended, or they were inherited through a fork.
         if not other.is_open:
             hide(other)
     _open[client] = None
@@ -54,8 +54,8 @@ def shown() -> list[Any]:
     return [client for client in tuple(_open) if client.is_open]
 
 
-def left_over() -> list[Any]:
-    """Return those that were open and are not, though nobody closed them: a fork took them along, for instance."""
+def stale_clients() -> list[Any]:
+    """Return clients that are no longer open although nobody closed them, for instance because of a fork."""
     return [client for client in tuple(_open) if not client.is_open]
 
 

@@ -1,4 +1,4 @@
-"""The ends of tasks that someone waits for, polled for where no socket is open to push them."""
+"""Polling for the ends of tasks that someone waits for, while no socket is open to push them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -13,20 +13,20 @@ from treadle.values import brief
 from treadle.wire.status import TERMINAL
 
 LONGEST = 60
-"""Seconds that one request is held for a task's end."""
+"""The most seconds for which the server holds one request until the task ends."""
 
 AT_ONCE = 32
-"""Requests that are held at once; a further one waits for its turn."""
+"""The most requests that are held at once; further ones wait for their turn."""
 
 ROUND = 5
-"""Seconds in which each of more tasks has its turn; longer only where a second of each is more than that."""
+"""In how many seconds each of more tasks gets its turn; longer only if that would leave each less than a second."""
 
 COMING = 1.0
-"""Seconds between two looks for a task that is to come."""
+"""Seconds between two requests for a task that is yet to be submitted."""
 
 
 class Polls:
-    """Asks for each task's end until `waiters` have been told of it, or until polls are not needed any more."""
+    """Asks for each task's end until `waiters` have been told, or until polling is no longer needed."""
 
     def __init__(
         self,
@@ -43,15 +43,15 @@ class Polls:
         self._polled: set[str] = set()
         self._places = asyncio.Semaphore(AT_ONCE)
         self._held: dict[asyncio.Timeout, float] = {}
-        """When each request under way is answered at the latest."""
+        """The latest time at which each request under way is answered."""
 
     def begin(self, ids: Iterable[str]) -> None:
-        """Ask for the ends of these tasks too."""
+        """Start polling for the ends of these tasks."""
         for task_id in set(ids) - self._polled:
             self._polled.add(task_id)
             self._spawn(self._poll(task_id))
         if len(self._polled) > AT_ONCE:
-            # Those that are held for longer, from when there were fewer, would keep the others waiting.
+            # Requests begun when there were fewer tasks are held for longer, and would keep the others waiting.
             end = asyncio.get_running_loop().time() + self._share()
             for limit, over in self._held.items():
                 if over > end and not limit.expired():
@@ -59,7 +59,7 @@ class Polls:
                     self._held[limit] = end
 
     def _share(self) -> int:
-        """Return for how many seconds one request may be held, so that all have their turn."""
+        """Return for how many seconds one request may be held, so that each task gets its turn."""
         crowd = len(self._polled)
         return LONGEST if crowd <= AT_ONCE else max(1, ROUND * AT_ONCE // crowd)
 
@@ -89,7 +89,7 @@ class Polls:
             self._polled.discard(task_id)
 
     async def _look(self, task_id: str, wait: int) -> RawTask | None:
-        """Return the task when it ends, or after `wait` seconds; None where others came to wait before that."""
+        """Return the task when it ends, or after `wait` seconds; None if more tasks joined and cut the wait short."""
         async with self._places:
             wait = min(wait, self._share())
             limit = asyncio.timeout(None)

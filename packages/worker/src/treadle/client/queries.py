@@ -29,10 +29,10 @@ R = TypeVar("R")
 
 
 class Queries(Requester):
-    """The reading half of `Client`. Every method raises `ConnectionFailed` and the server's `ProblemError`.
+    """The part of `Client` that reads. Every method may raise `ConnectionFailed` and a `ProblemError`.
 
-    Lists are awaited for one page, of 50 unless `limit` says otherwise, or gone through to their end by `async for`,
-    in pages of `limit`.
+    `await` a list for one page, of 50 items unless `limit` says otherwise, or iterate over all of it with `async for`,
+    which reads pages of `limit`.
     """
 
     async def completed(
@@ -40,11 +40,11 @@ class Queries(Requester):
         handles: Iterable[TaskHandle[R]],
         timeout: float | timedelta | None = None,  # noqa: ASYNC109 - as TaskHandle
     ) -> AsyncGenerator[TaskHandle[R]]:
-        """Go through handles as their tasks end, however they end: `result` gives or raises what each came to.
+        """Yield handles in the order in which their tasks end, whatever the outcome; `result` returns or raises it.
 
-        Those that have ended already come first, in any order. Raises `WaitTimeout` when some have not ended within
-        `timeout`, seconds or a timedelta for all together (None: for ever), `InvalidArguments` for what is no handle,
-        and otherwise as `TaskHandle.wait`.
+        Tasks that have ended already come first, in any order. Raises `WaitTimeout` when some have not ended within
+        `timeout`, in seconds or a timedelta for all together (None: for ever); `InvalidArguments` for anything that is
+        not a handle; and otherwise what `TaskHandle.wait` raises.
         """
         given = checked_handles(handles, TaskHandle)
         async with aclosing(as_they_end(given, timeout)) as ended:
@@ -66,12 +66,12 @@ class Queries(Requester):
         limit: int | None = None,
         offset: int = 0,
     ) -> Listing[TaskItem]:
-        """Return tasks, newest first, for which all that is given holds.
+        """Return the tasks that meet all the given conditions, newest first.
 
-        `where` is a filter in the language of docs/filters.md, as `"status:failed ended:<1h"`; what is given by its
-        name outranks what it says of the same. `worker` is its id or name, `tag` is `key` or `key=value`, of a nested
-        one `region.name=eu`, `id` the beginning of the task's id, `text` part of its id, job's name, payload or error.
-        Raises `FilterError` for a filter that can't be read.
+        `where` is a filter in the language of docs/filters.md, such as `"status:failed ended:<1h"`; a keyword argument
+        overrides the same condition in it. `worker` is an id or a name; `tag` is `key` or `key=value`, nested as
+        `region.name=eu`; `id` is the beginning of the task's id; `text` is part of its id, job's name, payload or
+        error. Raises `FilterError` for a filter that can't be parsed.
         """
         from treadle.filters import parse
 
@@ -92,15 +92,15 @@ class Queries(Requester):
         return self._list(TaskItem, path, limit, offset, params=params, by_cursor=True, opened=opened_task)
 
     def jobs(self, room: str = "@global", *, limit: int | None = None, offset: int = 0) -> Listing[JobItem]:
-        """Return the jobs that are seen from a room, with the counts of their queues."""
+        """Return the jobs that can be seen from a room, with the counts of their queues."""
         return self._list(JobItem, f"/v1/rooms/{path_part(room)}/jobs", limit, offset)
 
     async def job(self, full_name: str, *, room: str | None = None) -> JobItem:
-        """Return one job, by its full name, as seen from `room` (its own when left out); raises `JobNotFound`."""
+        """Return one job, by its full name, as seen from `room` (by default its own); raises `JobNotFound`."""
         return read(JobItem, await self.request("GET", job_path(full_name, room)))
 
     def workers(self, *, room: str | None = None, limit: int | None = None, offset: int = 0) -> Listing[WorkerItem]:
-        """Return the workers, newest first; with `room` those alone that serve a job which is seen from it."""
+        """Return the workers, newest first; with `room`, only those that serve a job which can be seen from it."""
         path = "/v1/workers" if room is None else f"/v1/rooms/{path_part(room)}/workers"
         return self._list(WorkerItem, path, limit, offset)
 
@@ -117,17 +117,17 @@ class Queries(Requester):
         limit: int | None = None,
         offset: int = 0,
     ) -> Listing[TargetItem]:
-        """Return a room's targets, newest first: the held ones, the free ones, those whose name has `text` in it."""
+        """Return a room's targets, newest first: all, or those `held` (or free), and with `text` in their name."""
         params = {"held": None if held is None else str(held).lower(), "text": text}
         return self._list(TargetItem, f"/v1/rooms/{path_part(room)}/targets", limit, offset, params=params)
 
     async def target(self, name: str, *, room: str = "@global") -> TargetItem:
-        """Return one target: what holds it and why, and who waits; raises `TargetNotFound`."""
+        """Return one target: what holds it and why, and what waits for it; raises `TargetNotFound`."""
         path = f"/v1/rooms/{path_part(room)}/targets/{path_part(name)}"
         return read(TargetItem, await self.request("GET", path))
 
     async def artifacts(self, task_id: GivenId, *, run: int | None = None) -> "builtins.list[ArtifactItem]":
-        """Return all that the task's runs, or one of them, have stored: the last run's first, each run's by name.
+        """Return the artifacts of a task's runs, or of one run: the last run's first, each run's by name.
 
         Raises `TaskNotFound`.
         """
@@ -137,13 +137,14 @@ class Queries(Requester):
     async def download(
         self, task_id: GivenId, name: str, to: "str | os.PathLike[str]", *, run: int | None = None
     ) -> Path:
-        """Save an artifact of the last run that has it, or of `run`, as a file, or in a directory that there is.
+        """Save an artifact of `run`, or of the last run that has it, to a file or into an existing directory.
 
-        The file appears when it is whole and its digest is the one that was stored. Raises `TaskNotFound`,
-        `ArtifactNotFound`, `OSError`, `ProtocolMismatch` for another digest, and as every method here.
+        Returns the path of the file, which appears only when it is complete and its digest is the stored one. Raises
+        `TaskNotFound`, `ArtifactNotFound`, `OSError`, `ProtocolMismatch` if the digest differs, and what every method
+        here raises.
         """
         path = Path(to)
-        place = path / name.rsplit("/", 1)[-1] if path.is_dir() else path  # noqa: ASYNC240 - one look
+        place = path / name.rsplit("/", 1)[-1] if path.is_dir() else path  # noqa: ASYNC240 - a single stat
         where = f"/v1/tasks/{task_id_of(task_id)}/artifacts/{path_parts(name)}"
         return await self.run(self._download(where, place, run))
 
@@ -153,9 +154,9 @@ class Queries(Requester):
         return await download(self.http(), where, place, params={"run": run})
 
     async def failures(self, *, room: str | None = None, job: str | None = None) -> FailureGroups:
-        """Return what failed last, in the rooms that are read, by the type of the error and where it was raised.
+        """Return recent failures in the rooms that you may read, grouped by the error's type and where it was raised.
 
-        `room` and `job` (its full name) narrow it. A group's id stands for its tasks in a filter: `failure:ID`.
+        `room` and `job` (its full name) narrow it down. A group's id selects its tasks in a filter: `failure:ID`.
         """
         answer = await self.request("GET", "/v1/failures", params={"room": room, "job": job})
         with reading():
@@ -168,7 +169,7 @@ class Queries(Requester):
         return read(Stats, await self.request("GET", "/v1/stats"))
 
     async def whoami(self) -> Whoami:
-        """Return whose token the client shows."""
+        """Return the identity and scopes of the client's token."""
         return read(Whoami, await self.request("GET", "/v1/whoami"))
 
     def tokens(self, *, limit: int | None = None, offset: int = 0) -> Listing[TokenItem]:
@@ -183,7 +184,7 @@ class Queries(Requester):
         scopes: "builtins.list[str] | None" = None,
         expires_at: datetime | None = None,
     ) -> NewToken:
-        """Make a token for a user; its secret is in the answer and never shown again. Superusers only.
+        """Create a token for a user; the answer is the only place where its secret is shown. Superusers only.
 
         `scopes` is what it may do (None: what a plain user may), `expires_at` an aware datetime (None: never).
         """
@@ -195,9 +196,9 @@ class Queries(Requester):
         return read(NewToken, await self.request("POST", "/v1/tokens", body))
 
     async def revoke_token(self, token_id: GivenId) -> None:
-        """Revoke a token, by its id; superusers only. Raises `RouteNotFound` when there is none of this id."""
+        """Revoke a token, by its id; superusers only. Raises `RouteNotFound` when no token has this id."""
         await self.request("DELETE", f"/v1/tokens/{path_part(token_id)}")
 
     async def rotate_keys(self, *, revoke: bool = False) -> SigningKeys:
-        """Sign temporary credentials with a new key; `revoke` ends all that were signed before. Superusers only."""
+        """Sign temporary credentials with a new key; `revoke` also invalidates all earlier ones. Superusers only."""
         return read(SigningKeys, await self.request("POST", "/v1/signing-keys", {"revoke": revoke}))

@@ -1,4 +1,4 @@
-"""What each part of the client asks the server with: requests, and lists page by page."""
+"""What each part of the client uses to ask the server: requests, and lists page by page."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -23,50 +23,50 @@ R = TypeVar("R")
 
 
 def query_of(wanted: TaskFilter) -> dict[str, Any]:
-    """Return a filter as the parameters of a list of tasks."""
+    """Return a filter as the query parameters of a list of tasks."""
     params = wanted.model_dump(mode="json", exclude_none=True)
     return {name: ",".join(value) if name == "status" else value for name, value in params.items()}
 
 
 def path_part(given: GivenId) -> str:
-    """Return a name or id as it stands in a path.
+    """Return a name or id, quoted for a path.
 
-    Raises `InvalidArguments` for what is no text that can be sent, and for an empty one, which would lead elsewhere.
+    Raises `InvalidArguments` for text that can't be sent, and for an empty one, which would lead to another path.
     """
     if not (text := str(given)):
-        raise InvalidArguments("a room, a name or an id in the request is empty: give the one that is meant")
+        raise InvalidArguments("a room, name or id in the request is empty: give one")
     return names.path_part(plain_text(text))
 
 
 def path_parts(given: str) -> str:
-    """Return a relative path as it stands in another one, of which it leads nowhere out.
+    """Return a relative path, quoted for a longer path that it can't lead out of.
 
-    Raises `InvalidArguments` for what is no text that can be sent.
+    Raises `InvalidArguments` for text that can't be sent.
     """
     return "/".join(map(names.path_part, plain_text(given).split("/")))
 
 
 def tasks_path(room: str | None) -> str:
-    """Return where the tasks of a room, or of all, are listed."""
+    """Return the path that lists the tasks of a room, or of all rooms."""
     return "/v1/tasks" if room is None else f"/v1/rooms/{path_part(room)}/tasks"
 
 
 def job_path(full_name: str, room: str | None = None) -> str:
-    """Return where a job is read, as seen from a room, or from its own."""
+    """Return the path of a job, as seen from a room, or from its own."""
     return f"/v1/rooms/{path_part(room or full_name.partition(':')[0])}/jobs/{path_part(full_name)}"
 
 
 def task_of(sealer: Sealer, answer: dict[str, Any]) -> TaskItem:
-    """Return a task of a server's answer, what is encrypted in it opened where one of the sealer's keys fits."""
+    """Return the task in a server's answer, decrypted where one of the sealer's keys fits."""
     with reading():
         return TaskItem.model_validate(opened_task(sealer, answer))
 
 
 class Listing(Generic[M]):
-    """A list at the server: `await` it for one page, or take `async for` to go through it page by page to its end.
+    """A list on the server: `await` it for one page, or iterate with `async for` over all pages to its end.
 
-    `read` gets a page, by its `limit` and its `offset` or `cursor`. Raises, when it is awaited or gone through,
-    `NoClient`, `ConnectionFailed` and the server's `ProblemError`.
+    `read` fetches a page, by its `limit` and its `offset` or `cursor`. When it is awaited or iterated over, it may
+    raise `NoClient`, `ConnectionFailed` and a `ProblemError`.
     """
 
     def __init__(
@@ -96,18 +96,18 @@ class Listing(Generic[M]):
             page = following
 
     async def page(self) -> "Page[M]":
-        """Return the page that `limit` (50 unless given) and `offset` say.
+        """Return the page that starts at `offset` and has `limit` items (50 by default).
 
-        Where the server ended it before, having looked through enough for one request, it is asked on.
+        If the server ended it early, having searched as much as it does for one request, the rest is requested.
         """
         page = await self._first(PAGE)
-        # With an offset that was not passed over yet nobody knows where to go on.
+        # If the search ended before it had passed the offset, there is no telling where to go on.
         while page.is_partial and len(page.items) < page.limit and (page.items or not page.offset):
             page = await self._continued(page)
         return page
 
     async def _continued(self, page: "Page[M]") -> "Page[M]":
-        """Return the page with what stands where it was ended."""
+        """Return the page, extended by what follows the point where it was cut."""
         further = await self._read({"limit": page.limit - len(page.items), "cursor": page.next_cursor})
         items = [*page.items, *further.items]
         known = page.offset + len(items)
@@ -118,13 +118,13 @@ class Listing(Generic[M]):
         return page.model_copy(update={"items": items, "total": total, "total_is_capped": is_capped, **told})
 
     async def after(self, page: "Page[M]") -> "Page[M] | None":
-        """Return the page that follows another one, None after the last."""
+        """Return the page that follows another one; None after the last."""
         limit = self._limit or MOST_OF_PAGE
         end = page.offset + len(page.items)
         if not self._by_cursor:
             is_last = not page.items or end >= page.total
             return None if is_last else await self._read({"limit": limit, "offset": end})
-        # What is added meanwhile moves nothing into a page that was not read yet.
+        # With a cursor, items added meanwhile don't shift the pages that are still to be read.
         cursor = page.next_cursor
         return None if cursor is None else await self._read({"limit": limit, "cursor": cursor})
 
@@ -133,29 +133,29 @@ class Listing(Generic[M]):
 
 
 class Requester:
-    """What each part of the client asks with."""
+    """What each part of the client makes requests with."""
 
     sealer: Sealer
-    """Its keys, or none: what it sends for encrypted tasks is sealed by them, and what it is answered opened."""
+    """The client's keys, if any: they encrypt what is sent for encrypted tasks, and decrypt the answers."""
 
     def http(self) -> "HttpChannel":
         """Return the client's HTTP connections; raises `NoClient` when it is not open."""
         raise NotImplementedError
 
     async def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Run a coroutine in the event loop that the client is open in; raises `NoClient` when it is not."""
+        """Run a coroutine in the event loop in which the client is open; raises `NoClient` when it is not open."""
         raise NotImplementedError
 
     async def call(self, op: str, fields: Mapping[str, Any] | None = None, *, resend: bool = True) -> Any:
-        """Make one request of the protocol, over the socket or else over HTTP, and return its answer as it is.
+        """Make one request of the protocol, over the socket or else over HTTP, and return the raw answer.
 
-        With `resend=False` one whose answer was lost is not made again, but raises `ConnectionLost`. Raises as
-        `Client.call`.
+        With `resend=False`, a request whose answer was lost is not repeated, but raises `ConnectionLost`. Raises as
+        `Client.call` does.
         """
         raise NotImplementedError
 
     async def request(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
-        """Send one request and return the answer's JSON; as `HttpChannel.request`, and raises `NoClient`."""
+        """Send one request and return the answer's JSON; like `HttpChannel.request`, but may raise `NoClient`."""
         raise NotImplementedError
 
     def _list(

@@ -1,4 +1,4 @@
-"""Who waits for which task's end: results are pushed, never polled for."""
+"""Futures of the ends of tasks, completed by what the server pushes, not by polling."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -11,18 +11,18 @@ from treadle.values import brief
 from treadle.wire.fields import MOST_OF_REQUEST
 
 RawTask = dict[str, Any]
-"""A TaskItem as it came, not yet validated: only few of its fields are looked at on the way."""
+"""A `TaskItem` as received, not yet validated: only a few of its fields are read on the way."""
 
 _MISSING = (
-    "there is no task {}, or you may not see it, for which a run's credential has to have the scope queue:read of its"
-    " room; one that is still to come is waited for by client.expect(id)"
+    "there is no task {}, or you may not see it (a run's credential needs the scope queue:read of its"
+    " room); to wait for a task that is yet to be submitted, use client.expect(id)"
 )
 
 Ask = Callable[[list[str]], Awaitable[None]]
 
 
 class ResultWaiters:
-    """Futures of tasks' ends by id; `ask` tells the server which ends to push, for all that one loop turn wants."""
+    """Futures of tasks' ends by id; `ask` tells the server which ends to push, once for each turn of the loop."""
 
     def __init__(self, ask: Ask, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
         self._ask = ask
@@ -30,7 +30,7 @@ class ResultWaiters:
         self._waiting: dict[str, asyncio.Future[RawTask]] = {}
         self._wanted: list[str] = []
         self._there: set[str] = set()
-        """Those of them that are at the server, as it has answered or who waits says."""
+        """The waited-for tasks that the server has, according to its answer or to whoever waits."""
 
     @property
     def ids(self) -> list[str]:
@@ -38,16 +38,16 @@ class ResultWaiters:
         return list(self._waiting)
 
     def expect(self, task_id: str) -> asyncio.Future[RawTask]:
-        """Return the future of a task's end that the server pushes anyway."""
+        """Return the future of a task's end that the server pushes unasked."""
         future = self._waiting.get(task_id)
         if future is None:
             future = self._waiting[task_id] = asyncio.get_running_loop().create_future()
         return future
 
     def wait(self, task_id: str, *, is_coming: bool = False) -> asyncio.Future[RawTask]:
-        """Return the future of a task's end, and have the server asked for it at the end of this loop turn.
+        """Return the future of a task's end, and ask the server for it at the end of this turn of the loop.
 
-        One that `is_coming` is waited for though the server has it not yet, by all who wait for it.
+        With `is_coming`, everyone who waits for this task goes on waiting even if the server doesn't have it yet.
         """
         if is_coming:
             self._there.discard(task_id)
@@ -61,17 +61,17 @@ class ResultWaiters:
         return self.expect(task_id)
 
     def forget(self, task_ids: Iterable[str]) -> None:
-        """Drop expectations whose submit was refused."""
+        """Drop futures of tasks whose submit was refused."""
         for task_id in task_ids:
             self._waiting.pop(task_id, None)
             self._there.discard(task_id)
 
-    def were_taken(self, task_ids: Iterable[str]) -> None:
-        """Note that the server has answered the submit of these tasks."""
+    def mark_accepted(self, task_ids: Iterable[str]) -> None:
+        """Record that the server has answered the submit of these tasks."""
         self._there.update(task_id for task_id in task_ids if task_id in self._waiting)
 
     def arrive(self, tasks: Iterable[RawTask]) -> None:
-        """Take terminal tasks that the server pushed."""
+        """Accept ended tasks that the server pushed."""
         for task in tasks:
             self._there.discard(task["id"])
             future = self._waiting.pop(task["id"], None)
@@ -79,12 +79,12 @@ class ResultWaiters:
                 future.set_result(task)
 
     async def ask_again(self, ids: Iterable[str]) -> None:
-        """Ask for those of the tasks that are still waited for: what was to push their ends is not there any more."""
+        """Ask again for those of the tasks that are still waited for, because what was to push their ends is gone."""
         if wanted := [task_id for task_id in ids if task_id in self._waiting]:
             await self._ask_for(wanted)
 
     def miss(self, task_ids: Iterable[str]) -> list[str]:
-        """Have those who wait for tasks that are not there raise `TaskNotFound`, but for what may still come.
+        """Raise `TaskNotFound` in those who wait for tasks that are missing, except tasks that may still be submitted.
 
         Returns the tasks that nobody waits for any more.
         """
@@ -101,7 +101,7 @@ class ResultWaiters:
             _set_error(future, error)
 
     def close(self) -> None:
-        """The client is closed: nobody will be told anything any more."""
+        """Fail everyone who waits, because the client was closed."""
         self.fail(ConnectionFailed("the client was closed before the task ended"))
 
     async def _flush(self) -> None:
@@ -118,7 +118,7 @@ class ResultWaiters:
                     self.refuse(task_id, error)
 
     def refuse(self, task_id: str, error: TreadleError) -> None:
-        """Have those who wait for one task's end raise `error`; nothing happens when nobody does."""
+        """Raise `error` in those who wait for a task's end; does nothing if there are none."""
         self._there.discard(task_id)
         future = self._waiting.pop(task_id, None)
         if future is not None:
@@ -127,19 +127,21 @@ class ResultWaiters:
 
 def _set_error(future: asyncio.Future[RawTask], error: TreadleError) -> None:
     if not future.done():
-        # Each is raised where it is waited for: one for all would tell of everybody's places.
+        # Each is raised where it is waited for, so each gets a copy: a shared one would collect everybody's tracebacks.
         future.set_exception(copy(error))
-        future.exception()  # Read once, so that a future nobody waits for any more is not warned about.
+        future.exception()  # Marked as retrieved: asyncio would warn if nobody waits for this future any more.
 
 
 def receipts(answer: Any, number: int) -> list[RawTask]:
-    """Return what was answered of each task of a submit; raises `ConnectionLost` for what is no answer to so many."""
+    """Return the receipts of a submit; raises `ConnectionLost` if there is not one for each of `number` tasks."""
     with reading():
         answers: list[RawTask] = answer["tasks"]
-        is_told = len(answers) == number and all(one.get("problem") or isinstance(one["id"], str) for one in answers)
-    if not is_told:
+        is_complete = len(answers) == number and all(
+            one.get("problem") or isinstance(one["id"], str) for one in answers
+        )
+    if not is_complete:
         raise ConnectionLost(
-            f"the server's answer can't be read ({brief(answers)} are no receipts for {number}): are its version and"
-            " this one's compatible?"
+            f"the server's answer can't be read (expected {number} receipts, not {brief(answers)}): check that its"
+            " version is compatible with this one"
         )
     return answers

@@ -1,4 +1,4 @@
-"""What a client does with schedules: lists, sets, pauses, runs and deletes them, over HTTP."""
+"""What a client does with schedules: it lists, sets, pauses, runs and deletes them, over HTTP."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -21,16 +21,16 @@ _OF_EACH = ("payload", "cron", "zone", "interval", "paused", "content_hash", "if
 
 
 class Scheduling(Requester):
-    """The part of `Client` that is about schedules.
+    """The part of `Client` for schedules.
 
-    Every method raises `ConnectionFailed` and the server's `ProblemError`: `ScheduleNotFound`, `Forbidden`,
-    `ValidationFailed` …
+    Every method may raise `ConnectionFailed` and a `ProblemError`: `ScheduleNotFound`, `Forbidden`, `ValidationFailed`
+    …
     """
 
     _named_jobs: NamedJobs
 
     def schedules(self, room: str = GLOBAL, *, limit: int | None = None, offset: int = 0) -> Listing[ScheduleItem]:
-        """Return the schedules that are seen from a room, newest first: with their next tick and last task."""
+        """Return the schedules that can be seen from a room, newest first, each with its next tick and last task."""
         return self._list(ScheduleItem, f"/v1/rooms/{path_part(room)}/schedules", limit, offset, opened=opened_schedule)
 
     async def schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
@@ -55,13 +55,13 @@ class Scheduling(Requester):
         content_hash: str | None = None,
         if_version: int | None = None,
     ) -> ScheduleItem:
-        """Make a schedule, or replace the one of this name; what stays the same keeps its next tick.
+        """Create a schedule, or replace the one of this name, which keeps its next tick if its times stay the same.
 
-        `cron` (in `zone`) or `interval` says when; `options` are those of each task, `deadline` is how long after its
-        tick it is of use. Durations are seconds or timedeltas. The payload of an encrypted job is checked and sealed
-        here, as in `submit_raw`.
-        Raises `InvalidArguments` for options that are one task's alone, `JobNotFound`, `InvalidPayload`, `TaskConflict`
-        by `if_version`, and `ValidationFailed` for a time that is none.
+        `cron` (in `zone`) or `interval` says when; `options` are those of each task, and `deadline` is how long after
+        its tick a task is still of use. Durations are seconds or timedeltas. The payload of an encrypted job is checked
+        and encrypted here, as in `submit_raw`. Raises `InvalidArguments` for options that only a single task can have,
+        `JobNotFound`, `InvalidPayload`, `TaskConflict` because of `if_version`, and `ValidationFailed` for an invalid
+        time.
         """
         if payload is not None or self.sealer.has_codec:
             plain = plain_request(name, {"payload": payload or {}})["payload"]
@@ -74,22 +74,22 @@ class Scheduling(Requester):
         return self._schedule_of(await self.request("PUT", schedule_path(room, name), body))
 
     async def pause_schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
-        """Pause a schedule: it makes no tasks until it is resumed. Raises `ScheduleNotFound`."""
+        """Pause a schedule: it submits no tasks until it is resumed. Raises `ScheduleNotFound`."""
         return await self._patch(room, name, paused=True)
 
     async def resume_schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
-        """Let a paused schedule go on, with its next tick from now. Raises `ScheduleNotFound`."""
+        """Let a paused schedule go on, with its next tick counted from now. Raises `ScheduleNotFound`."""
         return await self._patch(room, name, paused=False)
 
     async def run_schedule(self, name: str, *, room: str = GLOBAL) -> TaskItem:
-        """Put a schedule's task in now and return it.
+        """Submit a schedule's task now and return it.
 
-        Raises `ScheduleNotFound`, and `TaskConflict` while its last one is open.
+        Raises `ScheduleNotFound`, and `TaskConflict` while its last task is open.
         """
         return task_of(self.sealer, await self.request("POST", f"{schedule_path(room, name)}/run"))
 
     async def delete_schedule(self, name: str, *, room: str = GLOBAL) -> None:
-        """Delete a schedule; a task of it that runs goes on to its end. Raises `ScheduleNotFound`."""
+        """Delete a schedule; a task of it that is running goes on. Raises `ScheduleNotFound`."""
         await self.request("DELETE", schedule_path(room, name), resend=False)
 
     async def _patch(self, room: str, name: str, **fields: Any) -> ScheduleItem:
@@ -102,5 +102,5 @@ class Scheduling(Requester):
 
 
 def schedule_path(room: str, name: str) -> str:
-    """Return the path at which a room's schedule is read, set and deleted, its names quoted."""
+    """Return the path at which a room's schedule is read, set and deleted, with its names quoted."""
     return f"/v1/rooms/{path_part(room)}/schedules/{path_part(name)}"

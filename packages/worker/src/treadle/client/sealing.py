@@ -1,4 +1,4 @@
-"""What a client does before it sends an encrypted task: its payload is checked against the schema, and sealed."""
+"""What a client does before it sends an encrypted task: it checks the payload against the schema and encrypts it."""
 
 from collections.abc import Container, Mapping
 from typing import Any
@@ -13,13 +13,13 @@ from treadle.wire.jobs import JobItem
 
 
 def sealed_item(sealer: Sealer, item: dict[str, Any], task: Submittable) -> dict[str, Any]:
-    """Return an item that submits the task with its payload sealed.
+    """Return an item that submits the task with its payload encrypted.
 
     Raises `NoCodec` and `InvalidArguments`, before anything is sent.
     """
     if not sealer.has_codec:
         raise NoCodec(
-            f"tasks of {item['job']} are encrypted, and the client has no keys: Client(codec=…), or set"
+            f"tasks of {item['job']} are encrypted, but the client has no keys: use Client(codec=…), or set"
             " TREADLE_ENCRYPTION_KEYS; nothing was sent"
         )
     keys = [limit.key for limit in task.limits]
@@ -27,16 +27,16 @@ def sealed_item(sealer: Sealer, item: dict[str, Any], task: Submittable) -> dict
 
 
 class NamedJobs:
-    """Jobs that tasks are submitted to by name alone: whether they are encrypted only the server knows.
+    """Jobs that tasks are submitted to by name; only the server knows whether they are encrypted.
 
-    It is asked once for each, and only by clients that have keys.
+    It is asked once for each job, and only by clients that have keys.
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], JobItem] = {}
 
     def forget(self) -> None:
-        """Ask again: a job may have changed."""
+        """Forget what is known, so that jobs, which may have changed, are asked for again."""
         self._known.clear()
 
     async def payload(
@@ -49,10 +49,10 @@ class NamedJobs:
         of: str | None = None,
         later: Container[str] = (),
     ) -> Mapping[str, Any]:
-        """Return a payload as the job, which the client reads unless it is known, wants it: sealed, if it is encrypted.
+        """Return a payload as the job needs it, encrypted or plain; the client reads the job unless it is known.
 
-        It may lack the arguments that come `later`, as results of other tasks.
-        Raises `InvalidArguments` for one that does not satisfy the schema, which the server then can't check.
+        Arguments in `later` may be missing from it: they come as results of other tasks. Raises `InvalidArguments` if
+        it does not satisfy the schema, which the server can't check once it is encrypted.
         """
         if not client.sealer.has_codec:
             return payload
@@ -61,7 +61,7 @@ class NamedJobs:
             try:
                 known = read(JobItem, await client.request("GET", job_path(job, room)))
             except (JobNotFound, Forbidden):
-                # The server says of the submit itself what is wrong with it.
+                # The server's answer to the submit itself says what is wrong.
                 return payload
             self._known[job, room] = known
         if not known.encrypted:
@@ -71,16 +71,15 @@ class NamedJobs:
 
 
 def check(job: JobItem, payload: Mapping[str, Any], later: Container[str] = ()) -> None:
-    """Check a payload against its job's schema; without jsonschema-rs, of the extra, that is left to the worker.
+    """Check a payload against its job's schema; if jsonschema-rs, an extra, is not installed, the worker does.
 
-    The arguments that come `later` are not required.
-    Raises `InvalidArguments`.
+    Arguments in `later` are not required. Raises `InvalidArguments`.
     """
     try:
         import jsonschema_rs
     except ImportError:
         return
-    # As at the server: nothing that a schema refers to is fetched.
+    # As on the server, references in a schema are never fetched.
     schema = dict(job.schema_)
     if isinstance(required := schema.get("required"), list):
         schema["required"] = [name for name in required if name not in later]

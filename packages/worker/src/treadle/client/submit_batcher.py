@@ -1,4 +1,4 @@
-"""Submits of many coroutines, gathered into one request: a frame costs as much as twenty tasks in it."""
+"""Submits of many coroutines, collected into one request: a frame costs as much as twenty tasks in it."""
 
 import asyncio
 import math
@@ -20,20 +20,20 @@ from treadle.errors import (
 )
 
 MOST = 1000
-"""Tasks of one request; further ones make the next."""
+"""The most tasks in one request; more of them make another request."""
 
 PORTION = 50
-"""Answers that are told at once: what those submit who have them is sent while the others are told.
+"""How many answers are delivered at once; what their submitters send next goes out while the others are delivered.
 
-So the server works on some tasks while the client prepares others. A hundred coroutines that were all told together
-had one request under way between them: 27,000 and 17,000 tasks a second on SQLite and PostgreSQL, and 36,000 and
-23,000 in portions of 50.
+So the server works on some tasks while the client prepares others. If a hundred coroutines got their answers all at
+once, they had only one request under way between them: that made 27,000 and 17,000 tasks a second on SQLite and
+PostgreSQL, and portions of 50 make 36,000 and 23,000.
 """
 
 WORTH_PORTIONS = 4.0
-"""So many times as long as its tasks took to come together a request may take, for its answers to be told in portions.
+"""Answers are delivered in portions if their request took at most this many times as long as its tasks took to collect.
 
-Where it takes longer the disk or the network is what is waited for, and a request of half as many takes as long.
+A request that takes longer waits for the disk or the network, and one with half as many tasks takes just as long.
 """
 
 Item = dict[str, Any]
@@ -43,7 +43,7 @@ Send = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 class SubmitBatcher:
-    """What was submitted in this turn of the loop, by room; each task is taken or refused by itself."""
+    """Collects what is submitted in a turn of the event loop, by room; each task is accepted or refused by itself."""
 
     def __init__(self, send: Send, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
         self._send = send
@@ -51,14 +51,15 @@ class SubmitBatcher:
         self._waiting: dict[tuple[str, bool], list[Waiting]] = defaultdict(list)
         self._unanswered: set[asyncio.Future[ReceiptData]] = set()
         self._told_at = math.inf
-        """When answers were told last: of the first request it is not known how long its tasks took."""
+        """When answers were last delivered. Infinity at first, as it is unknown how long the first tasks took to
+        collect."""
         self._gathering = 0.0
-        """Seconds from then until the latest request: what it took its tasks to come together."""
+        """Seconds from then until the latest request: how long its tasks took to collect."""
 
     async def add(self, room: str, item: Item, *, wait: bool) -> ReceiptData:
-        """Submit one task and return its receipt; raises the `TreadleError` that it is refused with."""
+        """Submit one task and return its receipt; raises the `TreadleError` with which it is refused."""
         if not self._waiting:
-            # It begins when everybody has added who does so in this turn of the loop.
+            # It runs once every coroutine that submits in this turn of the loop has added its task.
             self._spawn(self._flush())
         future: asyncio.Future[ReceiptData] = asyncio.get_running_loop().create_future()
         self._waiting[room, wait].append((item, future))
@@ -69,7 +70,7 @@ class SubmitBatcher:
             self._unanswered.discard(future)
 
     def close(self) -> None:
-        """The client is closed: whoever still waits is told, for nobody else will."""
+        """Fail everyone who still waits, because the client was closed and nobody else will tell them."""
         self._waiting.clear()
         for future in self._unanswered:
             if not future.done():
@@ -89,13 +90,13 @@ class SubmitBatcher:
             await requests[0]
 
     async def _submit(self, room: str, batch: list[Waiting], *, wait: bool) -> None:
-        # Sent again after a lost answer: the same ids with the same content are the same tasks.
+        # Safe to send again after a lost answer: the same ids with the same content are the same tasks.
         fields = {"room": room, "tasks": [item for item, _ in batch], "wait": wait}
         asked, gathering = monotonic(), self._gathering
         try:
             answers = receipts(await self._send(fields), len(batch))
         except StoreUnavailable as error:
-            # None of them is to blame: a half would be waited for as long.
+            # No single task is to blame, and half of them would wait just as long.
             _refuse(batch, error)
             return
         except (ProblemError, InvalidArguments) as error:
@@ -121,7 +122,7 @@ class SubmitBatcher:
                     future.set_result(answer)
 
     async def _by_halves(self, room: str, batch: list[Waiting], error: TreadleError, *, wait: bool) -> None:
-        """Find those for which a request was refused as a whole: it is too large, or over plain HTTP one is wrong."""
+        """Submit a refused request in halves: it is too large or, over plain HTTP, one of its tasks is invalid."""
         if len(batch) == 1:
             _refuse(batch, error)
             return

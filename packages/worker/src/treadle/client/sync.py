@@ -1,4 +1,4 @@
-"""The blocking client: `Client`, run by an event loop in a thread of its own."""
+"""The blocking client: a `Client` that runs in an event loop in a thread of its own."""
 
 import asyncio
 import threading
@@ -37,7 +37,7 @@ R_co = TypeVar("R_co", covariant=True)
 class _Loop:
     """An event loop in a daemon thread, which keeps one client open; one for each process that uses the client.
 
-    A process forked from another has its memory and not its threads, so it starts from an empty one.
+    A forked process inherits the memory of its parent but not the threads, so it starts with a new one.
     """
 
     def __init__(self, client: Client) -> None:
@@ -50,7 +50,7 @@ class _Loop:
         self._is_kept = False
 
     def open(self, *, is_kept: bool) -> None:
-        """Open the client until `close`, or until as many calls of `let_go` as were not `is_kept`."""
+        """Open the client: until `close` if `is_kept`, else until `let_go` has been called as often as this."""
         with self._lock:
             if self._thread is None or not self._thread.is_alive() or not self._client.is_open:
                 self._start()
@@ -67,7 +67,7 @@ class _Loop:
                 self._stop()
 
     def close(self) -> None:
-        """Close the client, whoever has opened it."""
+        """Close the client, however it was opened."""
         with self._lock:
             self._stop()
 
@@ -89,7 +89,7 @@ class _Loop:
         self._closing = asyncio.Event()
         try:
             await self._client.open()
-        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits for the opening
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits in `_start`
             opened.set_exception(error)
             return
         opened.set_result(None)
@@ -100,7 +100,7 @@ class _Loop:
 
 
 class Blocking(Protocol[P, R_co]):
-    """A method, to type checkers: which of them bind what a class only says to be a `Callable` is not agreed upon."""
+    """A method, for type checkers: they disagree on whether a `Callable` in a class body binds `self`."""
 
     @overload
     def __get__(self, instance: None, owner: type[Any]) -> Callable[Concatenate[Any, P], R_co]: ...
@@ -150,16 +150,16 @@ class SyncHandle(Generic[R_co]):
 
     @property
     def submitted(self) -> Receipt | None:
-        """What the server said when it took the task."""
+        """The server's answer to the submit; None for a handle made from an id."""
         return self.handle.submitted
 
     def result(self, timeout: float | timedelta | None = None) -> R_co:
-        """Wait up to `timeout` (None: for ever) and return the task's result; as `TaskHandle.result`."""
+        """Wait up to `timeout` (None: for ever) and return the task's result; like `TaskHandle.result`."""
         return block(self.handle.client, self.handle.result(timeout))
 
     def follow(self, timeout: float | timedelta | None = None) -> Generator[TaskItem]:
-        """Give the task as it is now, and anew whenever something changes, until its end; as `TaskHandle.follow`."""
-        following = self.handle._following(timeout)  # noqa: SLF001 - its own
+        """Yield the task as it is now, and again after each change, until it has ended; like `TaskHandle.follow`."""
+        following = self.handle._following(timeout)  # noqa: SLF001 - this class wraps it
         try:
             while (task := block(self.handle.client, following.next())) is not None:
                 yield task
@@ -183,14 +183,14 @@ class SyncHandle(Generic[R_co]):
 
 
 class SyncClient:
-    """`Client` for code that blocks: the same arguments, methods and errors; open in a `with` block or from `open` on.
+    """`Client` for blocking code: the same arguments, methods and errors. Use a `with` block, or `open` and `close`.
 
-    Tasks are submitted as `client.submit(task.bind(…))`, or with `task.submit_sync(…)`, which finds the client as
-    `current_client` says. Usable from several threads at once. What it does runs in an event loop in a thread of its
-    own; a forked process has none until it opens the client for itself.
+    Submit tasks with `client.submit(task.bind(…))`, or with `task.submit_sync(…)`, which finds the client as
+    `current_client` does. It may be used from several threads at once. Its work is done in an event loop in a thread of
+    its own; a forked process has to open the client for itself.
     """
 
-    # Stands twice: type checkers, editors and help() show the parameters of `Client` as they stand here.
+    # Stands twice: only so do type checkers, editors and help() show the parameters of `Client` here too.
     def __init__(
         self,
         url: str | None = None,
@@ -230,35 +230,35 @@ class SyncClient:
         self._loop().let_go()
 
     def open(self) -> Self:
-        """Open the client until `close`, and return it; nothing happens when it is open already in this process.
+        """Open the client until `close`, and return it; does nothing if it is already open in this process.
 
-        For programs without a place for a `with` block: call it before each request of a web framework that forks.
+        For programs with no place for a `with` block, such as a web framework that forks: call it before each request.
         """
         self._loop().open(is_kept=True)
         return self
 
     def close(self) -> None:
-        """Close the client, whoever has opened it; nothing happens when it is closed."""
+        """Close the client, however it was opened; does nothing if it is already closed."""
         self._loop().close()
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be made in this process."""
+        """Whether the client is open in this process, so that requests can be made."""
         return self.client.is_open
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Run a coroutine of `self.client` in the client's loop and return what it returns.
+        """Run a coroutine of `self.client` in the client's loop and return its result.
 
         Raises `NoClient` when the client is not open, and `WouldBlock` in the loop's own thread.
         """
         return block(self.client, work)
 
     def _loop(self) -> _Loop:
-        # A single step, so that threads agree on one without a lock, which a fork might copy while it is held.
+        # `setdefault` is atomic: threads agree on one loop without a lock, which a fork might copy while it is held.
         return self._loops.setdefault(process_number(), _Loop(self.client))
 
     def submit(self, bound: Bound[R], *, options: Options | None = None, wait: bool = False) -> SyncHandle[R]:
-        """Submit `task.bind(…)` and return its handle, whose methods block; as `Client.submit`."""
+        """Submit `task.bind(…)` and return its handle, whose methods block; like `Client.submit`."""
         return SyncHandle(self.run(self.client.submit(bound, options=options, wait=wait)))
 
     def submit_many(
@@ -269,7 +269,7 @@ class SyncClient:
         wait: bool = False,
         room: str | None = None,
     ) -> list[SyncHandle[R]]:
-        """Submit many tasks, all or none (of each 10,000), and return their handles; as `Client.submit_many`."""
+        """Submit many tasks, all or none (of each 10,000), and return their handles; like `Client.submit_many`."""
         work = self.client.submit_many(bounds, options=options, wait=wait, room=room)
         return [SyncHandle(handle) for handle in self.run(work)]
 
@@ -277,7 +277,7 @@ class SyncClient:
         self, job: str, payload: Mapping[str, Any], *, options: Options | None = None,
         arguments_from: Mapping[str, str] | None = None, wait: bool = False,
     ) -> SyncHandle[Any]:  # fmt: skip
-        """Submit to a job by its full name, `room:category:name`, and return a handle; as `Client.submit_raw`."""
+        """Submit to a job by its full name, `room:category:name`, and return a handle; like `Client.submit_raw`."""
         submitting = self.client.submit_raw(job, payload, options=options, arguments_from=arguments_from, wait=wait)
         return SyncHandle(self.run(submitting))
 
@@ -286,13 +286,13 @@ class SyncClient:
         return SyncHandle(self.client.handle(task_id))
 
     def expect(self, task_id: GivenId) -> SyncHandle[Any]:
-        """Return a handle of a task that may be submitted later; as `Client.expect`."""
+        """Return a handle of a task that may be submitted later; like `Client.expect`."""
         return SyncHandle(self.client.expect(task_id))
 
     def completed(
         self, handles: Iterable[SyncHandle[R]], timeout: float | timedelta | None = None
     ) -> Generator[SyncHandle[R]]:
-        """Go through handles as their tasks end, and block until the next one has; as `Client.completed`."""
+        """Yield the handles in the order in which their tasks end, blocking meanwhile; like `Client.completed`."""
         given = checked_handles(handles, SyncHandle)
         for place in each(self.run, as_they_end([handle.handle for handle in given], timeout)):
             yield given[place]

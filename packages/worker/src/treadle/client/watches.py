@@ -1,4 +1,4 @@
-"""Tasks that are watched over the socket: the server pushes what becomes of each, to whoever follows it."""
+"""Tasks that are watched over the socket: the server pushes each change of theirs to whoever follows them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -12,30 +12,30 @@ Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 class Watched:
-    """What was pushed of a task and not taken yet: of several states the last."""
+    """What was pushed about a task and not read yet; of several states only the last is kept."""
 
     def __init__(self, sub: str, task_id: str) -> None:
         self.sub = sub
         self.task_id = task_id
         self.frame: int | None = None
-        """The number of the last push; None until there is a snapshot."""
+        """The number of the last push; None until a snapshot has arrived."""
         self._states: list[RawTask | None] = []
         self._error: TreadleError | None = None
         self._told = asyncio.Event()
 
     def tell(self, state: RawTask | None) -> None:
-        """Take a state that was pushed, None for a task that is not there."""
+        """Accept a state that was pushed, None for a task that is not visible."""
         self._states = [state]
         self._error = None
         self._told.set()
 
     def fail(self, error: TreadleError) -> None:
-        """Have whoever waits raise `error`, once."""
+        """Make the waiting reader raise `error`, once."""
         self._error = error
         self._told.set()
 
     async def state(self) -> RawTask | None:
-        """Wait for the next state, and return it; None for a task that is not there. Raises what `fail` was given."""
+        """Wait for the next state and return it, None for a task that is not visible. Raises the error of `fail`."""
         await self._told.wait()
         error, self._error = self._error, None
         if error is None or not self._states:
@@ -46,7 +46,7 @@ class Watched:
 
 
 class Watches:
-    """The watched tasks of one client, each by a subscription of its own, which every connection begins anew."""
+    """The watched tasks of one client, one subscription each, which is made again on every new connection."""
 
     def __init__(self, call: Call, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
         self._call = call
@@ -55,7 +55,7 @@ class Watches:
         self._numbers = count(1)
 
     async def begin(self, task_id: str) -> Watched:
-        """Watch a task, until `end`; raises `TooManyRequests`, `SocketRefused` and `ConnectionFailed`."""
+        """Watch a task until `end`; raises `TooManyRequests`, `SocketRefused` and `ConnectionFailed`."""
         watched = Watched(f"task {next(self._numbers)}", task_id)
         self._watched[watched.sub] = watched
         try:
@@ -66,12 +66,12 @@ class Watches:
         return watched
 
     def end(self, watched: Watched) -> None:
-        """Watch it no more."""
+        """Stop watching a task."""
         if self._watched.pop(watched.sub, None) is not None:
             self._spawn(self._leave(watched))
 
     def push(self, item: dict[str, Any]) -> None:
-        """Take a snapshot or delta that the server pushed; one that does not follow the last is asked for anew."""
+        """Accept a snapshot or delta that the server pushed; after a gap, request a new snapshot."""
         watched = self._watched.get(item["sub"])
         if watched is None:
             return
@@ -85,16 +85,16 @@ class Watches:
             watched.tell(None)
 
     async def again(self) -> None:
-        """Watch all of them over a new connection."""
+        """Subscribe to all watched tasks again, over a new connection."""
         await asyncio.gather(*(self._ask_again(watched) for watched in self._watched.values()))
 
     def fail(self, error: TreadleError) -> None:
-        """Tell everyone who waits that nothing is pushed."""
+        """Tell everyone who waits that nothing will be pushed."""
         for watched in self._watched.values():
             watched.fail(error)
 
     def close(self) -> None:
-        """The client is closed: nothing will be pushed any more."""
+        """End all watches, because the client was closed and nothing will be pushed any more."""
         self.fail(ConnectionFailed("the client was closed before the task ended"))
         self._watched.clear()
 
@@ -112,4 +112,4 @@ class Watches:
         try:
             await self._call("unwatch", {"sub": watched.sub})
         except TreadleError:
-            return  # With its connection the subscription has ended, too.
+            return  # The subscription ended with its connection.

@@ -1,1 +1,1 @@
-"""What `treadle doctor` examines: this side, the server as it is seen from here, and what other distributions add."""
+"""The checks of `treadle doctor`: this side, the server as seen from here, and those of other distributions."""

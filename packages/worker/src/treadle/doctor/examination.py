@@ -1,4 +1,4 @@
-"""Makes checks side by side, each with an end: whatever hangs is found to hang, and holds nothing up."""
+"""Runs checks concurrently, each with a time limit: one that hangs is reported, and delays no other."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,9 +17,9 @@ LIMIT = 10.0
 
 
 async def examine(checks: Sequence[Check], limit: float = LIMIT) -> list[Finding]:
-    """Make the checks, and those that they lead to, side by side; return what they found in the order of the checks.
+    """Run the checks, and those that they lead to, concurrently; return their findings in the order of the checks.
 
-    Each has `limit` seconds. One that takes longer, or breaks, is a finding too: nothing is raised.
+    Each has `limit` seconds. One that takes longer, or raises, is a finding too: nothing is raised.
     """
     asyncio.get_running_loop().set_default_executor(Daemons())
     return await _made(checks, limit)
@@ -37,19 +37,19 @@ async def _looked(check: Check, limit: float) -> list[Finding]:
         looking.cancel()
         return [
             Finding(
-                check.name, "warn", f"this was not seen within {in_seconds(limit)}", "look again with a longer"
-                " --timeout, or at what keeps it: a busy database, a disk or a network that does not answer",
+                check.name, "warn", f"this check did not finish within {in_seconds(limit)}", "try again with a longer"
+                " --timeout, or look for what delays it: a busy database, a disk or a network that does not answer",
             )
         ]  # fmt: skip
     try:
         seen = looking.result()
-    except Exception as error:  # noqa: BLE001 - whatever breaks a check is what it has found
-        # What the SDK raises says by itself what it is, and is nothing to report: a token that is not valid.
+    except Exception as error:  # noqa: BLE001 - whatever a check raises is its finding
+        # An error of the SDK explains itself, such as an invalid token, and is not a bug to report.
         if isinstance(error, TreadleError):
-            return [Finding(check.name, "fail", f"this could not be looked at ({error})", "mend what it says")]
+            return [Finding(check.name, "fail", f"this could not be checked ({error})", "fix what the message names")]
         said = f"{type(error).__name__}: {str(error).strip()}".removesuffix(": ")
-        return [Finding(check.name, "fail", f"this could not be looked at ({said})",
-                        "mend what it says; if it says nothing of yours, report it")]  # fmt: skip
+        return [Finding(check.name, "fail", f"this could not be checked ({said})",
+                        "fix what the message names; if it names nothing of yours, report a bug")]  # fmt: skip
     found = [one for one in seen if isinstance(one, Finding)]
     return found + await _made([one for one in seen if isinstance(one, Check)], limit)
 
@@ -61,9 +61,9 @@ async def _look(check: Check) -> Seen:
 
 
 class Daemons(ThreadPoolExecutor):
-    """Runs each call in a thread of its own that the process does not wait for when it ends.
+    """Runs each call in a daemon thread of its own, for which the process does not wait on exit.
 
-    A look at a disk that is gone, or for a name at a resolver that does not answer, can't be broken off.
+    Accessing a disk that is gone, or resolving a name at a resolver that does not answer, can't be interrupted.
     """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
@@ -71,4 +71,4 @@ class Daemons(ThreadPoolExecutor):
         return aside(partial(fn, *args, **kwargs), name="treadle-doctor")
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - as above it
-        """Wait for nobody, whatever `wait` says, and cancel nothing: a look that hangs must not hold the command."""
+        """Return at once, whatever `wait` says, and cancel nothing: a check that hangs must not hold up the command."""

@@ -1,4 +1,4 @@
-"""What is looked at on this side of the wire: the settings, this machine's clock, and what is installed."""
+"""Checks of this side: the settings, this machine's clock, and what is installed."""
 
 import asyncio
 import stat
@@ -15,7 +15,7 @@ from treadle.wire.findings import Check, Finding, Seen
 ENTRY_POINTS = "treadle.checks"
 
 STEP = 0.25
-"""Seconds by which a clock is set, at the least, that is said to have been set: a corrected one drifts by less."""
+"""The least seconds by which a clock jumps when it is set; one that is corrected gradually drifts by less."""
 
 WATCHED = 0.5
 """Seconds for which the clock is watched."""
@@ -27,7 +27,7 @@ DISTRIBUTIONS = ("treadle", "treadle-server", "treadle-tui", "treadle-bench")
 
 
 def checks() -> list[Check]:
-    """Return the checks of this side, those that other distributions add among them."""
+    """Return the checks of this side, including those that other distributions add."""
     return [
         Check("settings", settings),
         Check("installed", installed),
@@ -37,7 +37,7 @@ def checks() -> list[Check]:
 
 
 def added() -> list[Check]:
-    """Return what installed distributions add; where none does, a check that says where the rest is seen."""
+    """Return the checks of installed distributions; without any, one that says where to find the rest."""
     found = entry_points(group=ENTRY_POINTS)
     if not found:
         return [Check("machine", _elsewhere)]
@@ -45,12 +45,12 @@ def added() -> list[Check]:
 
 
 def _elsewhere() -> Seen:
-    told = "treadle-server is not installed here: disk, files and database are looked at where it is"
+    told = "treadle-server is not installed here: disk, files and database are checked where it is"
     return [Finding("machine", "ok", told)]
 
 
 def settings() -> Seen:
-    """Look which server and token are meant, and whether the token is kept from others, and shown to the server."""
+    """Check which server and token are used, and whether the token is kept from others, and sent to the server."""
     try:
         settings = Settings()
         local_token = settings.read_local_token()
@@ -72,10 +72,10 @@ def settings() -> Seen:
 
 
 def _withheld(settings: Settings) -> str | None:
-    """Return why one of the addresses is not shown the local token; None where all are, or are not known by name."""
+    """Return why the local token is not sent to one of the addresses; None if it is, or if names can't be resolved."""
     bearer = bearer_of(None, settings)
     for url in settings.urls:
-        # A name that leads nowhere is what the next check finds.
+        # A name that can't be resolved is reported by the next check.
         with suppress(ConnectionFailed):
             if (why := bearer.ways_now(url)[0].withheld) is not None:
                 return why
@@ -83,7 +83,7 @@ def _withheld(settings: Settings) -> str | None:
 
 
 def versions_here() -> dict[str, str]:
-    """Return the versions of Treadle's distributions that are installed here, by name."""
+    """Return the installed versions of Treadle's distributions, by name."""
     found: dict[str, str] = {}
     for name in DISTRIBUTIONS:
         with suppress(PackageNotFoundError):
@@ -92,27 +92,27 @@ def versions_here() -> dict[str, str]:
 
 
 def series(version: str) -> str:
-    """Return the part of a version within which all understand each other: 0.1 of 0.1.3."""
+    """Return the part of a version within which all versions work together: 0.1 of 0.1.3."""
     return ".".join(version.split(".")[:2])
 
 
 def installed() -> Seen:
-    """Look whether SDK, server, dashboard and bench are of one version."""
+    """Check whether SDK, server, dashboard and bench have the same version."""
     found = versions_here()
     told = ", ".join(f"{name} {version}" for name, version in found.items())
     if len(set(found.values())) > 1:
-        return [Finding("installed", "warn", f"{told}: they are made for each other in one version",
+        return [Finding("installed", "warn", f"{told}: they need the same version",
                         f"pip install --upgrade {' '.join(found)}")]  # fmt: skip
     return [Finding("installed", "ok", told)]
 
 
 async def steps() -> Seen:
-    """Look whether this machine's time of day is set while it is watched."""
+    """Check whether this machine's time of day is set while it is watched."""
     before = time.time() - time.monotonic()
     await asyncio.sleep(WATCHED)
     step = time.time() - time.monotonic() - before
     if abs(step) >= STEP:
         return [Finding("steps", "warn", f"this machine's clock was set by {step:+.1f} s within {in_seconds(WATCHED)}:"
-                        " times in logs mislead, and a server here stamps every lease anew",
-                        "let one NTP daemon correct it slowly, and nothing else set it")]  # fmt: skip
+                        " times in logs are misleading, and a server here re-stamps every lease",
+                        "let one NTP daemon correct it gradually, and nothing else set it")]  # fmt: skip
     return [Finding("steps", "ok", f"this machine's clock was not set within {in_seconds(WATCHED)}")]

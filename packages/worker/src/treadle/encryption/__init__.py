@@ -1,4 +1,4 @@
-"""Encrypted tasks: keys that the server never sees, and what they seal and open (docs/guides/encryption.md)."""
+"""Encrypted tasks: keys that the server never sees, and what they encrypt (docs/guides/encryption.md)."""
 
 from treadle.encryption.codec import Codec
 from treadle.encryption.fernet import FernetCodec, new_key

@@ -1,4 +1,4 @@
-"""The codec that is built in: Fernet keys of the library `cryptography`, which rotate."""
+"""The built-in codec: Fernet keys of the library `cryptography`, with rotation."""
 
 import hmac
 from base64 import b64decode, urlsafe_b64decode, urlsafe_b64encode
@@ -17,16 +17,17 @@ _DIGEST_BYTES = 16
 class FernetCodec:
     """Encrypts with the first of its keys, and decrypts with whichever fits (AES-128-CBC with HMAC-SHA256).
 
-    A key is 32 bytes in URL-safe base64, as `new_key()` makes them. Rotate: put the new key behind the others
-    everywhere, then before them, and drop the old one when nothing that it encrypted is needed any more.
+    A key is 32 bytes in URL-safe base64, as `new_key()` makes them. To rotate, add the new key after the others
+    everywhere, then move it to the front, and drop the old one when nothing that it encrypted is needed any more.
 
-    Raises `InvalidSetting` for no key, for what is none (it says which, and shows none), and without `cryptography`.
+    Raises `InvalidSetting` without any key, for an invalid one (saying which, without showing it), and without
+    `cryptography`.
     """
 
     def __init__(self, keys: str | bytes | Iterable[str | bytes]) -> None:
         fernet = _fernet()
         if not isinstance(keys, Iterable):
-            raise _invalid(f"encryption keys are a text, bytes or several of them, not {type(keys).__name__}")
+            raise _invalid(f"encryption keys must be a str, bytes or a list of them, not {type(keys).__name__}")
         given = [keys] if isinstance(keys, str | bytes) else list(keys)
         whole, made = [], []
         for number, key in enumerate(given, start=1):
@@ -35,13 +36,13 @@ class FernetCodec:
                 made.append(fernet.Fernet(whole[-1]))
             except (ValueError, TypeError):
                 raise _invalid(
-                    f"encryption key {number} of {len(given)} is none: a key is 32 bytes in URL-safe base64, as"
+                    f"encryption key {number} of {len(given)} is invalid: a key is 32 bytes in URL-safe base64, as"
                     " treadle.encryption.new_key() makes them"
                 ) from None
         if not made:
-            raise _invalid("no encryption key is given: treadle.encryption.new_key() makes one")
+            raise _invalid("no encryption key was given: create one with treadle.encryption.new_key()")
         self._fernet = fernet.MultiFernet(made)
-        # Keys of their own for the digests: no key serves two ends.
+        # Separate keys for the digests, so that no key serves two purposes.
         self._digest_keys = [hmac.digest(urlsafe_b64decode(key), _PURPOSE, "sha256") for key in whole]
 
     def __repr__(self) -> str:
@@ -52,19 +53,19 @@ class FernetCodec:
         return urlsafe_b64decode(self._fernet.encrypt(data))
 
     def decode(self, data: bytes) -> bytes:
-        """Return what was encrypted with one of the keys; raises `cryptography.fernet.InvalidToken`."""
+        """Return the data decrypted with the key that fits; raises `cryptography.fernet.InvalidToken`."""
         decrypted: bytes = self._fernet.decrypt(urlsafe_b64encode(data))
         return decrypted
 
     def digests(self, data: bytes) -> list[bytes]:
-        """Return the data's digest under each key, the first eight."""
+        """Return the data's digest under each key, at most eight."""
         return [hmac.digest(key, data, "sha256")[:_DIGEST_BYTES] for key in self._digest_keys[:8]]
 
 
 def _whole(key: str | bytes) -> bytes:
-    """Return a key in URL-safe base64, given in either alphabet. Raises `ValueError` for what has other characters too.
+    """Return a key, given in either base64 alphabet, in the URL-safe one. Raises `ValueError` for other characters.
 
-    Base64 is read past them: of two keys with a semicolon between the second would be lost without a word.
+    Lenient base64 skips those: of two keys with a semicolon between, the second would be silently lost.
     """
     text = key.decode() if isinstance(key, bytes) else str(key)
     return urlsafe_b64encode(b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True))
@@ -80,12 +81,12 @@ def _fernet() -> "ModuleType":
     try:
         from cryptography import fernet
     except ImportError:
-        raise _invalid("encryption needs the library cryptography: pip install 'treadle[encryption]'") from None
+        raise _invalid("encryption needs cryptography: pip install 'treadle[encryption]'") from None
     return fernet
 
 
 def _invalid(message: str) -> "InvalidSetting":
-    # Loaded when it is wanted: pydantic-settings takes longer than all of this.
+    # Imported on use, because pydantic-settings takes longer than all of this.
     from treadle.settings import InvalidSetting
 
     return InvalidSetting(message)

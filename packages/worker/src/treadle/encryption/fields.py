@@ -1,4 +1,4 @@
-"""Which parts of tasks, runs, logs, schedules and reports are sealed, and how each of them is opened."""
+"""Which parts of tasks, runs, logs, schedules and reports are encrypted, and how each is decrypted."""
 
 import logging
 import re
@@ -16,25 +16,26 @@ from treadle.wire.sealed import LIMIT_KEYS, LONGEST_CLASS, UNSEALED, seal_of, se
 log: logging.Logger = logging.getLogger("treadle")
 
 Raw = dict[str, Any]
-"""A thing as it came, or as it goes, in JSON."""
+"""An object in JSON, as received or as it is sent."""
 
 _VALUES = ("payload", "result", "checkpoint")
 _TEXTS = ("error", "traceback", "detail", "message")
 SAID = ("payload", "result", "checkpoint", "error")
-"""What may be said of a task by hand."""
+"""The fields that people may set on a task by hand."""
 
 _COMPARED = frozenset({"error", "detail"})
-"""Texts that make two reports the same or not, and so have digests."""
+"""Texts by which two reports are compared, and which therefore have digests."""
 
 _FRAME = re.compile(r"^[ ]*File \"")
 _HEAD = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(?::|$)", re.ASCII)
 
 
 def sealed_payload(sealer: Sealer, payload: Mapping[str, Any], of: str | None, keys: Iterable[str | None] = ()) -> Raw:
-    """Return a payload sealed; `of` is the id of its task, if it has one, and `keys` are those of its job's limits.
+    """Return a payload encrypted; `of` is its task's id, if any, and `keys` are those of its job's limits.
 
-    What these point to is told by a digest, the same for all tasks: what the server counts by. Raises `NoCodec`, and
-    `InvalidArguments` for what can't be sent in plain either: the server would not see it.
+    For the values that the keys point to, the server gets digests to count by, the same for all tasks. Raises
+    `NoCodec`, and `InvalidArguments` for values that could not be sent plain either, as the server would not notice
+    them.
     """
     plain = plain_request("payload", payload)
     sealed = sealer.value(plain, of)
@@ -57,9 +58,9 @@ def _limit_key(sealer: Sealer, pointer: str, payload: Raw) -> str | None:
 
 
 def sealed_words(sealer: Sealer, fields: Raw, keys: Iterable[str | None] = ()) -> Raw:
-    """Return what an edit or a resolve says of an encrypted task, sealed; what is sealed already stays as it is.
+    """Return the fields of an edit or resolve of an encrypted task, encrypted unless they already are.
 
-    `keys` are those of its job's limits. Raises as `sealed_payload`.
+    `keys` are those of its job's limits. Raises as `sealed_payload` does.
     """
     given = [name for name in _VALUES if fields.get(name) is not None and seal_of(fields[name]) is None]
     sealed: Raw = {name: sealer.value(fields[name]) for name in given if name != "payload"}
@@ -71,7 +72,7 @@ def sealed_words(sealer: Sealer, fields: Raw, keys: Iterable[str | None] = ()) -
 
 
 def sealed_message(sealer: Sealer, task_id: str, name: str, message: Raw) -> Raw:
-    """Return a message with an id for an encrypted task, with its data sealed: the digest says which are the same.
+    """Return a message, with its id, for an encrypted task, with its data encrypted; the digest identifies equal ones.
 
     Raises `NoCodec`.
     """
@@ -81,12 +82,12 @@ def sealed_message(sealer: Sealer, task_id: str, name: str, message: Raw) -> Raw
 
 
 def opened_claim(sealer: Sealer, claim: Raw) -> Raw:
-    """Return an encrypted task as it was claimed, with its payload, checkpoint and steps opened.
+    """Return the claim of an encrypted task with its payload, checkpoint and steps decrypted.
 
     Raises `NoCodec` and `CantDecrypt`.
     """
     if seal_of(claim["payload"]) is None:
-        raise CantDecrypt("the payload of an encrypted task is not encrypted: the server has changed it")
+        raise CantDecrypt("the payload of an encrypted task is not encrypted: the server has tampered with it")
     opened: Raw = {name: sealer.open_sealed(claim[name]) for name in ("payload", "checkpoint") if name in claim}
     if claim.get("kept_steps"):
         opened["kept_steps"] = [opened_kept(sealer, step) for step in claim["kept_steps"]]
@@ -94,12 +95,12 @@ def opened_claim(sealer: Sealer, claim: Raw) -> Raw:
 
 
 def opened_kept(sealer: Sealer, step: Raw) -> Raw:
-    """Return a step that an encrypted task keeps, for its code. Raises `NoCodec` and `CantDecrypt`."""
+    """Return a step that an encrypted task keeps, decrypted for its code. Raises `NoCodec` and `CantDecrypt`."""
     return {**step, "result": sealer.open_sealed(step.get("result"))}
 
 
 def opened_task(sealer: Sealer, task: Raw) -> Raw:
-    """Return a task with all opened that was sealed and that a key fits; the rest stays as it is."""
+    """Return a task with all encrypted values decrypted that a key fits; the others stay as they are."""
     if not (task.get("encrypted") and sealer.has_codec):
         return task
     opened = {**task, **{name: _tried(sealer.open_value, task[name]) for name in _VALUES if name in task}}
@@ -112,19 +113,19 @@ def opened_task(sealer: Sealer, task: Raw) -> Raw:
 
 
 def opened_step(sealer: Sealer, step: Raw) -> Raw:
-    """Return a kept step with its result opened, if it is sealed and a key fits."""
+    """Return a kept step with its result decrypted, if it is encrypted and a key fits."""
     return {**step, "result": _tried(sealer.open_value, step.get("result"))} if sealer.has_codec else step
 
 
 def opened_texts(sealer: Sealer, item: Raw) -> Raw:
-    """Return a run, a line of a log, an event or a group of failures, with the texts opened that a key fits."""
+    """Return a run, log line, event or group of failures, with the texts decrypted that a key fits."""
     if not sealer.has_codec:
         return item
     return {**item, **{name: _tried(sealer.open_text, item[name]) for name in _TEXTS if item.get(name)}}
 
 
 def shown_task(sealer: Sealer, task: Raw) -> Raw:
-    """Return a task for people: opened where a key fits; of a text that stays sealed it is said that it is."""
+    """Return a task to show to people: decrypted where a key fits; texts that stay encrypted are marked as such."""
     if not task.get("encrypted"):
         return task
     told = opened_task(sealer, task)
@@ -136,32 +137,30 @@ def shown_task(sealer: Sealer, task: Raw) -> Raw:
 
 
 def shown_texts(sealer: Sealer, item: Raw) -> Raw:
-    """Return a run, a line of a log, an event or a group of failures for people, likewise."""
+    """Return a run, log line, event or group of failures to show to people, likewise."""
     opened = opened_texts(sealer, item)
     sealed = [name for name in _TEXTS if opened.get(name) and seal_of_text(opened[name]) is not None]
     return {**opened, **{name: shown(opened[name]) for name in sealed}} if sealed else opened
 
 
 def opened_schedule(sealer: Sealer, schedule: Raw) -> Raw:
-    """Return a schedule with its payload opened, if it is sealed and a key fits."""
+    """Return a schedule with its payload decrypted, if it is encrypted and a key fits."""
     if not sealer.has_codec or "payload" not in schedule:
         return schedule
     return {**schedule, "payload": _tried(sealer.open_value, schedule["payload"])}
 
 
 def sealed_report(sealer: Sealer, report: Raw) -> Raw | None:
-    """Return a run's report with all sealed that its code has said; an end that can't be sealed says so alone.
+    """Return a run's report with everything from its code encrypted; if an end can't be, it reports just that.
 
-    None for progress and logs that can't be.
-
-    Raises `EncryptionError` for a checkpoint or a step that can't be sealed.
+    None for progress and logs that can't be encrypted. Raises `EncryptionError` for a checkpoint or step that can't be.
     """
     try:
         return _sealed_report(sealer, report)
     except Exception as error:
         if report["kind"] in {"checkpoint", "step"}:
             raise EncryptionError(f"the {report['kind']} can't be encrypted: {error}") from error
-        log.exception("task %s: its %s report can't be encrypted, and is not sent", report["task_id"], report["kind"])
+        log.exception("task %s: the %s report can't be encrypted and is not sent", report["task_id"], report["kind"])
         ref = {"task_id": report["task_id"], "run_id": report["run_id"]}
         if report["kind"] in {"progress", "logs"}:
             return None
@@ -188,10 +187,10 @@ def _sealed_report(sealer: Sealer, report: Raw) -> Raw:
 
 
 def class_of_error(report: Mapping[str, Any]) -> str | None:
-    """Return the class of the exception that a report tells of, when its traceback shows that it is one.
+    """Return the class of the exception that a report is about, if its traceback shows that it is one.
 
-    It is all of an error that stays readable: failures are put together by it. What a message begins with is never
-    taken for one.
+    Of an error only this stays readable, so that failures can be grouped. The beginning of a message is never mistaken
+    for a class.
     """
     error, traceback = report.get("error") or "", report.get("traceback") or ""
     head = _last_head(traceback)

@@ -1,4 +1,4 @@
-"""The codec that the settings mean: keys of the environment, or of a file that it names."""
+"""The codec from the settings: keys in the environment, or in a file that it names."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def codec_of(settings: "Settings") -> "Codec | None":
     """Return a codec with the keys of `TREADLE_ENCRYPTION_KEYS` or `TREADLE_ENCRYPTION_KEYS_FILE`; None without any.
 
-    Raises `InvalidSetting` for what is no key, for a file that can't be read, and without `cryptography`.
+    Raises `InvalidSetting` for an invalid key, for a file that can't be read, and without `cryptography`.
     """
     from treadle.settings import InvalidSetting
 

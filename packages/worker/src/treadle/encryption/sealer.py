@@ -1,4 +1,4 @@
-"""Seals and opens single values and texts by a codec, in the form of `treadle.wire.sealed`."""
+"""Encryption and decryption of single values and texts by a codec, in the form of `treadle.wire.sealed`."""
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -22,39 +22,39 @@ if TYPE_CHECKING:
 _METHODS = ("encode", "decode", "digests")
 
 _LONGEST_DIGEST = 48
-"""Bytes of a digest: 64 characters."""
+"""The most bytes of a digest: 64 characters."""
 
 
 class Sealer:
-    """Seals what goes to the server and opens what comes from it; without a codec it only tells what is sealed.
+    """Encrypts what goes to the server and decrypts what comes from it; without a codec it only detects encryption.
 
-    `of` says what a value belongs to, a task's id for instance: equal values of two tasks then have different digests,
-    and the server can't tell that they are equal. Without it there is no digest. Raises `InvalidSetting` for what is no
-    codec, a key for instance.
+    `of` says what a value belongs to, such as a task's id, so that equal values of two tasks have different digests and
+    the server can't tell that they are equal. Without it there is no digest. Raises `InvalidSetting` for anything but a
+    codec, such as a key.
     """
 
     def __init__(self, codec: "Codec | None") -> None:
         if codec is not None and not all(callable(getattr(codec, name, None)) for name in _METHODS):
             from treadle.settings import InvalidSetting
 
-            raise InvalidSetting(f"codec is to be a codec, as FernetCodec(keys) is, not a {type(codec).__name__}")
+            raise InvalidSetting(f"codec must be a codec such as FernetCodec(keys), not a {type(codec).__name__}")
         self.codec = codec
 
     @property
     def has_codec(self) -> bool:
-        """Whether it can seal, and open what its keys fit."""
+        """Whether it can encrypt, and decrypt what its keys fit."""
         return self.codec is not None
 
     def value(self, value: Any, of: str | None = None) -> dict[str, Any]:
-        """Return a JSON value sealed, with digests of it where `of` says what it belongs to. Raises `NoCodec`."""
+        """Return a JSON value encrypted, with digests of it if `of` says what it belongs to. Raises `NoCodec`."""
         return sealed_value(self._seal(value, of))
 
     def text(
         self, text: str, of: str | None = None, *, error_class: str | None = None, most: int = LONGEST_OUTPUT
     ) -> str:
-        """Return a text sealed, in `most` characters: as much of it is left out of the middle. Raises `NoCodec`.
+        """Return a text encrypted, in at most `most` characters: the middle of a longer text is cut. Raises `NoCodec`.
 
-        What the worker says of its own keys stays as it is: it is for those who have none.
+        The worker's own messages about its keys stay plain, because they are for people without the keys.
         """
         if text in {"", UNOPENED, UNSEALED}:
             return text
@@ -66,22 +66,22 @@ class Sealer:
         return sealed
 
     def digest(self, data: bytes) -> str:
-        """Return the present key's digest of data, in at most 64 characters. Raises `NoCodec`."""
+        """Return the present key's digest of the data, in at most 64 characters. Raises `NoCodec`."""
         return _digest_text(self._codec().digests(data)[0])
 
     def open_value(self, value: Any) -> Any:
-        """Return what was sealed; anything else as it is. Raises `NoCodec` and `CantDecrypt`."""
+        """Return an encrypted value decrypted; any other is returned unchanged. Raises `NoCodec` and `CantDecrypt`."""
         seal = seal_of(value)
         return value if seal is None else self._open(seal)
 
     def open_sealed(self, value: Any) -> Any:
-        """Return a value of an encrypted task, which is sealed or null. Raises `NoCodec` and `CantDecrypt`."""
+        """Return a value of an encrypted task, which must be encrypted or null. Raises `NoCodec` and `CantDecrypt`."""
         if value is not None and seal_of(value) is None:
-            raise CantDecrypt("a value of an encrypted task is not encrypted: the server has changed it")
+            raise CantDecrypt("a value of an encrypted task is not encrypted: the server has tampered with it")
         return self.open_value(value)
 
     def open_text(self, text: str) -> str:
-        """Return the text that was sealed; any other as it is. Raises `NoCodec` and `CantDecrypt`."""
+        """Return an encrypted text decrypted; any other is returned unchanged. Raises `NoCodec` and `CantDecrypt`."""
         seal = seal_of_text(text)
         return text if seal is None else str(self._open(seal))
 
@@ -100,14 +100,14 @@ class Sealer:
         try:
             return json.loads(codec.decode(urlsafe_b64decode(seal.rpartition(".")[2])))
         except Exception as error:
-            # A codec may raise whatever it likes.
-            why = f"({type(error).__name__}): none of the keys that are here fits, or it was changed"
+            # A codec may raise anything.
+            why = f"({type(error).__name__}): none of the keys here fits, or the data was changed"
             raise CantDecrypt(f"it can't be decrypted {why}") from error
 
     def _codec(self) -> "Codec":
         if self.codec is None:
             raise NoCodec(
-                "this is encrypted, and no keys are here: give codec=…, or set TREADLE_ENCRYPTION_KEYS"
+                "this is encrypted, but there are no keys here: give codec=…, or set TREADLE_ENCRYPTION_KEYS"
                 " (docs/guides/encryption.md)"
             )
         return self.codec

@@ -1,11 +1,11 @@
 """The filter language: `status:failed,paused job:@global:tasks:bill ended:<1h -tag:kind=test some text`.
 
-The command line, the dashboard and `Client.list` speak it; docs/filters.md says it to people.
+The command line, the dashboard and `Client.list` use it; docs/filters.md explains it to users.
 
-A filter is words with spaces between. A word `key:value` narrows one field, `-key:value` means what is not so; all
-other words are searched for as one text, part of the id, the job's name, the payload or the error. Quotes keep spaces
-and colons in a value: `tag:"k=a b"`, `"status:"`; inside them a backslash takes the next character as it is. Parts
-must all hold.
+A filter is a list of words with spaces between. A word `key:value` narrows one field, and `-key:value` excludes a
+value; all other words together are a text to search for in the id, the job's name, the payload and the error. Quotes
+keep spaces and colons in a value: `tag:"k=a b"`, `"status:"`; within them a backslash makes the next character literal.
+All parts must match.
 """
 
 from treadle.filters.completion import Known, complete

@@ -1,4 +1,4 @@
-"""What a filter that is being typed may become."""
+"""Completion of a filter that is being typed."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -8,12 +8,12 @@ from treadle.filters.words import quoted
 from treadle.wire.status import Status
 
 Known = Mapping[str, Callable[[], Iterable[str]]]
-"""What there is, by the key that names it: asked for only when such a word is begun."""
+"""The existing names, by the key that takes them; called only when such a word is begun."""
 
 
 def complete(text: str, known: Known | None = None) -> str | None:
     """Return `text` with its last word completed, or None when there is nothing to add."""
-    # One look at each character: a pattern for what stands before the word tries all ends of each word that was pasted.
+    # One pass: a pattern for what precedes the word would try every end of every word of a pasted text.
     word = re.split(r"\s", text)[-1]
     last = word.removeprefix("-")
     if not last or '"' in last:

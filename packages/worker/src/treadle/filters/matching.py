@@ -1,4 +1,4 @@
-"""Whether a filter means a task, as the wire has it."""
+"""Whether a filter matches a task in the form of the wire."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,9 +16,9 @@ _COLUMNS = {"job": "job_name", "room": "room_id", "target": "target"}
 
 
 def matches(task_filter: TaskFilter, task: Mapping[str, Any], *, workers: WorkerNames | None = None) -> bool:
-    """Return whether the filter means a task; fields that were not sent hold no text, and no time.
+    """Return whether the filter matches a task; fields that were not sent contain no text, and no time.
 
-    `workers` tells the workers' names; without it they are known by their ids alone.
+    `workers` has the workers' names; without it they are only known by their ids.
     """
     if task_filter.status is not None and task["status"] not in task_filter.status:
         return False
@@ -56,7 +56,7 @@ def _is_its_error(task_filter: TaskFilter, task: Mapping[str, Any]) -> Iterator[
     yield task_filter.error is None or has_error(task_filter.error, task.get("error"), task.get("reason"))
     for unwanted in task_filter.not_error or ():
         yield not has_error(unwanted, task.get("error"), task.get("reason"))
-    # Which group its failure is of only the server knows.
+    # Only the server knows which group a failure belongs to.
     yield task_filter.failure is None
 
 

@@ -1,4 +1,4 @@
-"""From the text of a filter to what it means."""
+"""From the text of a filter to its meaning."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -16,10 +16,10 @@ from treadle.wire.status import Status
 
 
 def parse(text: str, *, now: datetime | None = None) -> TaskFilter:
-    """Return the filter that `text` means, with times that are told from `now`: from the clock's present, unless given.
+    """Parse a filter; relative times count from `now`, by default the present.
 
-    Raises `FilterError` for an unknown key or status, a key given twice (but for status, tag and what is negated),
-    an empty or malformed value, and a quote that is not closed. `job:*` sets the job, to None.
+    Raises `FilterError` for an unknown key or status, a key given twice (except status, tag and negated ones), an empty
+    or malformed value, and an unclosed quote. `job:*` sets the job, to None.
     """
     found: dict[str, Any] = {}
     at: dict[str, int] = {}
@@ -30,7 +30,7 @@ def parse(text: str, *, now: datetime | None = None) -> TaskFilter:
         if word.key is None:
             spoken.append(word.value)
         elif not word.value:
-            raise FilterError(f"{word.key}: wants a value: {KEYS[word.key].means}", word.at)
+            raise FilterError(f"{word.key}: needs a value: {KEYS[word.key].means}", word.at)
         elif word.key == "status":
             at.setdefault("status", word.at)
             if word.negates:
@@ -51,7 +51,7 @@ def parse(text: str, *, now: datetime | None = None) -> TaskFilter:
     if "status" in at:
         found["status"] = ordered(kept & set(found.get("status", Status)))
         if not found["status"]:
-            raise FilterError("status: leaves none; take one of them out", at["status"])
+            raise FilterError("status: excludes every status: remove one of them", at["status"])
     try:
         return TaskFilter(**found)
     except ValidationError as error:
@@ -62,12 +62,12 @@ def parse(text: str, *, now: datetime | None = None) -> TaskFilter:
 
 
 def is_relative(text: str) -> bool:
-    """Return whether a filter that can be read says how long ago something was: then it means others as time passes."""
+    """Return whether a valid filter has relative times, so that it matches other tasks as time passes."""
     return any(word.key in TIMES and seconds_of(sign_of(word.value)[1]) is not None for word in words(text))
 
 
 def _fields(word: FilterWord, now: datetime) -> Mapping[str, Any]:
-    """Return the fields of `TaskFilter` that a word sets; a list is put behind what is there."""
+    """Return the fields of `TaskFilter` that a word sets; lists are appended to what is there."""
     assert word.key is not None
     if word.negates:
         return {f"not_{word.key}": [word.value]}

@@ -1,4 +1,4 @@
-"""From what a filter means back to its text."""
+"""From a filter back to its text."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The executor: runs the claims that a broker brings to this process, as a worker would, and reports of each."""
+"""The executor, which runs the claims that a broker brings to this process, as a worker would, and reports on them."""
 
 import asyncio
 import logging
@@ -27,20 +27,20 @@ from treadle.worker.watchdog import Watchdog
 log: logging.Logger = logging.getLogger("treadle.internal")
 
 HERE = "http://127.0.0.1:1"
-"""The server's name for executors in its own process: their requests never leave it, and nobody listens there."""
+"""The server's URL for executors in its own process: their requests never leave it, and nothing listens there."""
 
 LAST_REPORTS = 5.0
-"""Seconds that an executor which ends waits for its last reports to be taken."""
+"""Seconds that an ending executor waits for its last reports to be accepted."""
 
 LAST_CODE = 5.0
 """Seconds that code which was told to stop gets."""
 
 
 class Executor:
-    """Runs claims from `start` to `stop`. With `is_alone` its process is its own, and may be ended for a target's sake.
+    """Runs claims from `start` to `stop`. With `is_alone` the process is its own, and may be ended to free a target.
 
-    `urls` is where its code finds the server, and `transport` a way to it other than over the network. Code that runs
-    when it is stopped has `drain_grace` seconds to end; the rest is stopped and handed back.
+    `urls` is where its code finds the server; `transport`, if given, is used instead of the network. Code that is
+    running when it is stopped has `drain_grace` seconds to end; after that it is stopped and handed back.
     """
 
     def __init__(
@@ -72,7 +72,8 @@ class Executor:
 
     async def start(self) -> None:
         """Begin; raises what the lifespan raises."""
-        # Brokers call `start` and `stop` from tasks of their own, and what is entered in one must be left in the same.
+        # In a task of its own: brokers call `start` and `stop` from different tasks, but the lifespan must be entered
+        # and left in the same one.
         self._keeping = asyncio.create_task(self._keep(), name="treadle-executor")
         ready = asyncio.ensure_future(self._ready.wait())
         await asyncio.wait({self._keeping, ready}, return_when=asyncio.FIRST_COMPLETED)
@@ -81,16 +82,16 @@ class Executor:
             await self._keeping
 
     async def stop(self) -> None:
-        """Let what runs end, hand the rest back, and end; raises what the lifespan raises."""
+        """Let what is running end, hand the rest back, and end; raises what the lifespan raises."""
         self._stops.set()
         await self._keeping
 
     def nudge(self) -> None:
-        """Ask at once whether what runs may go on."""
+        """Ask at once whether the running tasks may go on."""
         self._leases.beat_now()
 
     async def run(self, claim: dict[str, Any]) -> None:
-        """Run a claim and return when its end is told; one that is not ours to run is left alone."""
+        """Run a claim and return when its end is reported; a run that is not ours is left alone."""
         run = self._link.add(claim)
         key: RunKey = (claim["id"], claim["run_id"])
         try:
@@ -100,20 +101,20 @@ class Executor:
             if not await self._admit(claim, run):
                 return
             ended = self._ends[key] = asyncio.get_running_loop().create_future()
-            # How long it waited at the broker is not known: code with a target asks first how long it has.
-            # The token in the claim is the executors' own: the code asks for credentials of its run.
+            # How long the claim waited at the broker is unknown: code with a target first asks how long its lease
+            # lasts. The token in the claim is the executor's own; the code asks for credentials of its run.
             self._runner.take([claim | {"credentials": None}], monotonic() - claim["seconds_left"])
             await ended
         except TreadleError as error:
-            log.warning("task %s, run %d, is not run: %s", *key, error)
+            log.warning("task %s, run %d, was not run: %s", *key, error)
         finally:
             self._ends.pop(key, None)
             self._link.drop(key)
 
     async def _admit(self, claim: dict[str, Any], run: Run) -> bool:
-        """Start the run at the server, which admits one; return whether it is ours.
+        """Start the run on the server, which lets only one executor start it; return whether it is ours.
 
-        A broker may bring a claim twice, and a server that starts sends out again what was not started.
+        A broker may deliver a claim twice, and a server that restarts sends out again what was not started.
         """
         start = {"status": "running", "run_id": claim["run_id"]}
         is_doubtful = False
@@ -126,7 +127,7 @@ class Executor:
                 if is_doubtful:
                     await self._give_up(run)
                 else:
-                    log.info("task %s, run %d, has been started before: %s", claim["id"], claim["run_id"], error)
+                    log.info("task %s, run %d, was already started: %s", claim["id"], claim["run_id"], error)
                 return False
             except ProblemError as error:
                 if error.problem.status in LOST:
@@ -138,15 +139,15 @@ class Executor:
         raise AssertionError("the delays never end")
 
     async def _give_up(self, run: Run) -> None:
-        """End a run of which nobody knows whether it was us who started it: another attempt is sure to run."""
+        """End a run that may or may not have been started by us: that way another attempt is sure to run."""
         error = "the connection broke while the run was being started"
         await self._link.ask(run, "POST", f"{run.path}/exception", {"reason": "intermittent-task", "error": error})
 
     async def _return(self, run: Run) -> None:
-        """Hand back a run that was not started: this process is about to end."""
+        """Hand back a run that was not started, because this process is about to end."""
         await self._link.ask(run, "POST", f"{run.path}/exception", {"reason": "returned"})
 
-    # Its own life
+    # Its lifecycle
 
     async def _keep(self) -> None:
         try:
@@ -157,7 +158,7 @@ class Executor:
                     self._reporter,
                     self._leases,
                     group,
-                    concurrency=MOST_WEIGHT,  # the broker and the server see to the limits
+                    concurrency=MOST_WEIGHT,  # the broker and the server enforce the limits
                     give_back=self._hand_back,
                     uploader=self._uploader,
                     credentials=Credentials(
@@ -192,7 +193,7 @@ class Executor:
             await self._runner.idle(LAST_CODE)
             self._runner.abandon()
         if not await self._reporter.flushed(LAST_REPORTS):
-            log.error("the server did not take the last reports: what they tell of runs into its timeout")
+            log.error("the server did not accept the last reports: their runs will end by timeout")
         await self._runner.close(LAST_CODE)
         for ended in self._ends.values():
             if not ended.done():
@@ -203,7 +204,7 @@ class Executor:
             self._reporter.add({**ref, **endings.shut_down()})
 
     def _on_answer(self, report: ReportData, answer: Answer) -> None:
-        """A report that ends a run was answered, or another one was refused."""
+        """Handle the answer to a report that ends a run, or the refusal of any other report."""
         key: RunKey = (report["task_id"], report["run_id"])
         held = self._leases.held.get(key)
         status, is_end = answer["status"], report["kind"] in ENDS

@@ -1,4 +1,4 @@
-"""An executor's line to the server: each run has a credential of its own, and is reported of over its own routes."""
+"""An executor's link to the server: requests about a run use its own credential and its own routes."""
 
 import asyncio
 from collections import defaultdict
@@ -18,11 +18,11 @@ from treadle.worker.uploads import Uploader
 _NO_FIELDS = frozenset({"task_id", "run_id", "kind", "starts"})
 _TAKEN: Answer = {"status": 200}
 LOST = frozenset({401, 403, 404, 409})
-"""Answers that say that a run is not this executor's any more: its credential ends with it."""
+"""Statuses which say that a run is no longer this executor's; its credential is invalid then."""
 
 
 class Run:
-    """A run in an executor's hands."""
+    """A run that an executor holds."""
 
     __slots__ = ("before", "budget", "credentials", "path", "usage")
 
@@ -32,16 +32,16 @@ class Run:
         self.budget: float | None = claim.get("budget")
         self.before: float = claim.get("usage") or 0.0
         self.usage: float | None = None
-        """What this run has used; `before` is what the task's earlier runs have."""
+        """This run's usage; `before` is that of the task's earlier runs."""
 
     @property
     def headers(self) -> dict[str, str]:
-        """What a request about it needs."""
+        """The headers of a request about the run."""
         return {"Authorization": f"Bearer {self.credentials}"}
 
     @property
     def is_over_budget(self) -> bool:
-        """Whether it has used more than it may."""
+        """Whether the task has exceeded its budget."""
         return self.budget is not None and self.usage is not None and self.before + self.usage > self.budget
 
 
@@ -53,7 +53,7 @@ class RunLink:
         self._runs: dict[RunKey, Run] = {}
 
     def add(self, claim: dict[str, Any]) -> Run:
-        """Take a run in."""
+        """Add a run."""
         run = self._runs[claim["id"], claim["run_id"]] = Run(claim)
         return run
 
@@ -66,14 +66,14 @@ class RunLink:
         await self._channel.close()
 
     async def ask(self, run: Run, method: str, path: str, body: Any = None) -> Any:
-        """Send a request about a run, with its credential; anything but a PATCH again when the connection broke.
+        """Send a request about a run, with its credential; all but a PATCH are repeated if the connection broke.
 
         Raises `ConnectionFailed` and `ProblemError`.
         """
         return await self._channel.request(method, path, body, headers=run.headers, resend=method != "PATCH")
 
     async def reports(self, reports: list[ReportData]) -> list[Answer]:
-        """Send reports, those of a run one after another; return the answers in their order.
+        """Send reports, those of a run one after another; return the answers in the same order.
 
         Raises `ConnectionFailed`, and the problems after which the same reports are to be sent again.
         """
@@ -86,7 +86,7 @@ class RunLink:
             for i in places[key]:
                 answers[i] = await self._report(key, reports[i])
 
-        # All are awaited, whatever becomes of one: what is sent again must not overtake what is still on its way.
+        # Wait for all, even if one fails: a repeated report must not overtake one that is still on its way.
         for failed in await asyncio.gather(*map(send, places), return_exceptions=True):
             if failed is not None:
                 raise failed
@@ -96,7 +96,7 @@ class RunLink:
         kind = report["kind"]
         run = self._runs.get(key)
         if kind == "started" or run is None:
-            # The start was told before the code began; of a run that is forgotten the end was.
+            # The start was reported before the code began; for a run that was dropped, so was the end.
             return _TAKEN
         body = {name: value for name, value in report.items() if name not in _NO_FIELDS}
         if kind == "stopped" and run.is_over_budget:
@@ -111,7 +111,7 @@ class RunLink:
         return _TAKEN
 
     async def beat(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Ask for each run of a heartbeat's body whether it may go on. Raises `ConnectionFailed`."""
+        """Ask for each run in a heartbeat's body whether it may go on. Raises `ConnectionFailed`."""
         answer: dict[str, Any] = {"taken_until": [], "cancel": [], "pause": []}
         await asyncio.gather(*(self._renew(ref, answer) for ref in body["tasks"]))
         return answer
@@ -135,7 +135,7 @@ class RunLink:
             answer["pause"].append(ref)
 
     async def reclaim(self, ref: dict[str, Any]) -> dict[str, Any]:
-        """Get fresh credentials for a run in hand, with how long it lasts. Raises as `ask`."""
+        """Return fresh credentials for a run, and how long its lease lasts. Raises as `ask` does."""
         return await self._reclaim(self._runs[ref["task_id"], ref["run_id"]])
 
     async def _reclaim(self, run: Run) -> dict[str, Any]:
@@ -144,21 +144,21 @@ class RunLink:
         return renewed
 
     async def steps(self, ref: dict[str, Any], offset: int) -> dict[str, Any]:
-        """Return a part of the steps that a run's task keeps. Raises as `ask`."""
+        """Return a part of the steps that a run's task keeps. Raises as `ask` does."""
         run = self._runs[ref["task_id"], ref["run_id"]]
         path = f"/v1/tasks/{ref['task_id']}/steps?offset={offset}&limit={MOST_OF_PAGE}"
         answer: dict[str, Any] = await self.ask(run, "GET", path)
         return answer
 
     async def receive(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Receive a message by a step of a run in hand. Raises as `ask`."""
+        """Receive a message by a step of a run. Raises as `ask` does."""
         run = self._runs[body["task_id"], body["run_id"]]
         left = {name: value for name, value in body.items() if name not in _NO_FIELDS}
         answer: dict[str, Any] = await self.ask(run, "POST", f"{run.path}/receive", left)
         return answer
 
     async def announce(self, key: RunKey, artifact: dict[str, Any]) -> Any:
-        """Announce an artifact, as `ArtifactCreate`, of a run in hand; return an `ArtifactUpload`. Raises as `ask`."""
+        """Announce an artifact of a run, an `ArtifactCreate`; return an `ArtifactUpload`. Raises as `ask` does."""
         run = self._runs[key]
         return await self.ask(run, "POST", f"{run.path}/artifacts", artifact)
 

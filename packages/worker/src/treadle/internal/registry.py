@@ -1,4 +1,4 @@
-"""The registry: which functions run `@internal` jobs, on which broker."""
+"""The registry of functions that run `@internal` jobs, and their broker."""
 
 import inspect
 import math
@@ -28,19 +28,19 @@ except ImportError as error:
 
 
 class InternalRegistry:
-    """Functions that the server's side runs: each is `@task(room="@internal")`.
+    """Functions that the server's side runs: each is a `@task(room="@internal")`.
 
-    `broker` is a taskiq broker; left out, the one that `TREADLE_BROKER=module:broker` names, or else one in memory,
-    which runs them in the server's own process. Any other broker takes them to its workers: `taskiq worker
-    module:broker`, of a module that makes the registry. There `TREADLE_URL` says where the server is; a token is not
-    needed.
+    `broker` is a taskiq broker; by default the one that `TREADLE_BROKER=module:broker` names, or else one in memory,
+    which runs them in the server's own process. Any other broker takes them to its workers:
+    `taskiq worker module:broker`, of a module that creates the registry. There `TREADLE_URL` says where the server is;
+    no token is needed.
 
-    The server gives out a weight of `concurrency` at once; what is beyond waits in its queue. `lifespan` makes what the
-    functions share (`ctx.resources`), once in each process. What runs in a server that is stopped has `drain_grace`
-    seconds (or a timedelta) to end; the rest is handed back.
+    The server hands out a weight of `concurrency` at once; more waits in its queue. `lifespan` provides what the
+    functions share (`ctx.resources`), once in each process. When a server is stopped, running functions have
+    `drain_grace` seconds (or a timedelta) to end; the rest is handed back.
 
     Raises `DefinitionError` for a task of another room, `DuplicateTask`, `InvalidSetting` when `TREADLE_BROKER` names
-    no broker, and `ValueError` for numbers out of bounds.
+    no broker, and `ValueError` for numbers out of range.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class InternalRegistry:
     ) -> None:
         if type(concurrency) is not int or concurrency < 1:
             raise ValueError(
-                f"concurrency is the weight that is given out at once, at least 1, not {brief(concurrency)}"
+                f"concurrency, the weight that is given out at once, must be at least 1, not {brief(concurrency)}"
             )
         self._drain_grace = length_of("drain_grace", drain_grace)
         self._settings = settings or Settings()
@@ -71,45 +71,47 @@ class InternalRegistry:
 
     def _register(self, name: str) -> AsyncTaskiqDecoratedTask[Any, Any]:
         if name in self.broker.local_task_registry:
-            raise DuplicateTask(f"the broker runs {name} already: make one InternalRegistry for it")
+            raise DuplicateTask(f"the broker already runs {name}: create one InternalRegistry for it")
 
         async def execute(claim: dict[str, Any]) -> None:
             if self._executor is None:
-                raise RuntimeError("the broker was not started: its startup() begins what runs the tasks")
+                raise RuntimeError(
+                    "the broker has not been started: call its startup(), which starts running the tasks"
+                )
             await self._executor.run(claim)
 
         return self.broker.register_task(execute, task_name=name)
 
     @property
     def is_local(self) -> bool:
-        """Whether the broker is one in memory: then the functions run in the server's process, and end with it."""
+        """Whether the broker is in memory, so that the functions run in the server's process, and end with it."""
         return isinstance(self.broker, InMemoryBroker)
 
     def jobs(self) -> dict[str, dict[str, Any]]:
-        """Return by full name what registers each job."""
+        """Return the registration of each job, by its full name."""
         return {name: task.registration(self._settings, replace=True) for name, task in self.tasks.items()}
 
     async def open(self, app: Any) -> None:
-        """Connect to the broker, for the server; functions that run here speak to its ASGI application `app`."""
+        """Connect to the broker, for the server; functions that run here call its ASGI application `app`."""
         self._app = app
         await self.broker.startup()
 
     async def dispatch(self, claim: dict[str, Any]) -> None:
-        """Send a claim to whoever runs it. Raises what the broker raises."""
+        """Send a claim to whatever runs it. Raises what the broker raises."""
         await self._messages[claim["job_name"]].kiq(claim=claim)
 
     def nudge(self) -> None:
-        """Have what runs here look at once whether it is to stop."""
+        """Have the functions that run here check at once whether they are to stop."""
         if self._executor is not None:
             self._executor.nudge()
 
     async def close(self) -> None:
-        """Leave the broker; what runs here ends before."""
+        """Disconnect from the broker; what runs here ends first."""
         await self.broker.shutdown()
         self._app = None
 
     async def _start(self, state: TaskiqState) -> None:
-        """Begin to run claims in this process: the broker's worker, or the server with a broker in memory."""
+        """Begin to run claims in this process: the broker's worker, or the server if the broker is in memory."""
         is_here = self._app is not None
         transport = httpx.ASGITransport(self._app) if is_here else None
         urls = (HERE,) if is_here else self._settings.urls
@@ -119,7 +121,7 @@ class InternalRegistry:
             transport=transport,
             urls=self._settings.urls,
             lifespan=self._lifespan,
-            # A broker's worker has waited for what runs before it says that it ends, and does not wait again.
+            # A broker's worker waits for what is running before it shuts down, so there is nothing left to wait for.
             drain_grace=self._drain_grace if is_here else 0.0,
             is_alone=not is_here,
         )
@@ -139,8 +141,8 @@ def _checked(tasks: Iterable[Task[..., Any]]) -> dict[str, Task[..., Any]]:
     for task in named.values():
         if task.job.room != INTERNAL:
             raise DefinitionError(
-                f"{task.full_name} is no job of the server's: decorate it with @task(room='@internal'), or give it to a"
-                " worker"
+                f"{task.full_name} is not a job that the server runs: decorate it with @task(room='@internal'), or"
+                " give it to a worker"
             )
         if task.isolation == "process":
             origin_of(task)
@@ -165,5 +167,5 @@ def _broker_of(settings: Settings) -> AsyncBroker:
     if inspect.isfunction(found):
         found = found()
     if not isinstance(found, AsyncBroker):
-        raise InvalidSetting(f"TREADLE_BROKER: {named!r} is {type(found).__name__}, and no broker of taskiq's")
+        raise InvalidSetting(f"TREADLE_BROKER: {named!r} is of type {type(found).__name__}, not a taskiq broker")
     return found

@@ -1,1 +1,1 @@
-"""Where a task's code runs apart from its worker's loop: threads, and child processes that can be killed."""
+"""Isolation: a task's code outside its worker's event loop, in threads or in child processes that can be killed."""

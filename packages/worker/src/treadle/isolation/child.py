@@ -1,4 +1,4 @@
-"""The child process: runs one task after another for its worker, and dies with it."""
+"""The child process, which runs one task after another for its worker, and dies with it."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from treadle import logs, tracing
-from treadle.charset import spell_out_what_is_lacking
+from treadle.charset import escape_unencodable_output
 from treadle.errors import BadValue, ConnectionFailed, error_for
 from treadle.forks import process_number
 from treadle.isolation import pipes
@@ -39,21 +39,21 @@ from treadle.wire.runs import Level
 
 
 class ParentLink:
-    """The socket to the worker. A thread reads it; its end ends this process."""
+    """The socket to the worker, read by a thread; when it closes, this process ends."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._writing = threading.Lock()
         self.runs: SimpleQueue[pipes.Message | None] = SimpleQueue()
-        """What is to be run; None: there is no more, and the process is to end by itself."""
+        """The runs to carry out; None: there are no more, and the process is to exit."""
         self._numbers = count()
         self._asked: dict[int, SimpleQueue[pipes.Message]] = {}
-        """Where who asked waits for the answer."""
+        """The queues in which callers wait for answers."""
         self.running: Running | None = None
         threading.Thread(target=self._read, name="treadle-parent", daemon=True).start()
 
     def send(self, message: pipes.Message) -> None:
-        """Write one message, whole."""
+        """Write one message as a whole."""
         data = pipes.encode(message)
         with self._writing:
             self._sock.sendall(data)
@@ -61,8 +61,8 @@ class ParentLink:
     def ask(self, run: list[Any], method: str, *args: Any) -> Any:
         """Have the worker call a method of the run's port, and block until it has answered.
 
-        Raises a `ProblemError`, as `StaleRun` for a run that is over, `ConnectionFailed`, and `BadValue` for whatever
-        else it was.
+        Raises a `ProblemError`, such as `StaleRun` for a run that is over, `ConnectionFailed`, and `BadValue` for any
+        other error.
         """
         number, answered = next(self._numbers), SimpleQueue[pipes.Message]()
         self._asked[number] = answered
@@ -89,14 +89,14 @@ class ParentLink:
                 elif self.running is not None:
                     self.running.stop()
         except (EOFError, OSError):
-            # The worker is gone: nobody can take the result, and the task runs again elsewhere.
+            # The worker is gone: nobody can take the result, and the task will run again elsewhere.
             end_group()
 
 
 class ParentPort:
-    """A context's port that leads to the worker.
+    """A context's port to the worker.
 
-    All that is said names its run: a thread that outlives its own may speak while the next one runs here.
+    Every message names its run, because a thread that outlives its run may send one while the next run is under way.
     """
 
     def __init__(self, parent: ParentLink, run: list[Any]) -> None:
@@ -110,30 +110,30 @@ class ParentPort:
         return self._parent.ask(self._run, method, *args)
 
     def progress(self, share: float | None, message: str | None) -> None:
-        """Send the worker how far the run is: a share from 0 to 1, a message, or None for what isn't said."""
+        """Send the worker the run's progress: a share from 0 to 1, a message, or None for either."""
         self._tell("progress", share, message)
 
     def log(self, message: str, level: Level) -> None:
-        """Send the worker a line for the task's log, as it is; whoever calls has cleaned it."""
+        """Send the worker a line for the task's log, as it is; the caller has already escaped it."""
         self._tell("log", message, level)
 
     def spend(self, total: float) -> None:
-        """Send what the run has used in all."""
+        """Send the run's total usage."""
         self._tell("spend", total)
 
     def save(self, checkpoint: Any) -> Awaitable[None]:
         """Send a checkpoint and block until it is stored, in async code too: nothing else runs here.
 
-        Raises the `ProblemError` that it is refused with, and `BadValue` for one that can't be kept.
+        Raises the `ProblemError` with which it is refused, and `BadValue` for one that can't be kept.
         """
         return Done(self._ask("save", checkpoint))
 
     def credentials(self) -> Awaitable[str]:
-        """Ask for a credential of the run and block until it is there. Raises a `ProblemError`, as `StaleRun`."""
+        """Ask for a credential of the run and block until it comes. Raises a `ProblemError`, such as `StaleRun`."""
         return Credential(self._ask("credentials"))
 
     def kept_steps(self) -> Awaitable[list[dict[str, Any]]]:
-        """Read the steps that the task keeps, and block until they are there."""
+        """Read the steps that the task keeps, and block until they come."""
         return Done(self._ask("kept_steps"))
 
     def keep_step(self, step: dict[str, Any]) -> Awaitable[None]:
@@ -141,13 +141,13 @@ class ParentPort:
         return Done(self._ask("keep_step", step))
 
     def receive(self, step: dict[str, Any]) -> Awaitable[dict[str, Any] | None]:
-        """Receive a message by a step; blocks until it is known whether one waits."""
+        """Receive a message by a step; block until it is known whether one waits."""
         return Done(self._ask("receive", step))
 
     def upload(self, content: Content) -> Uploading:
         """Have the worker, which has the token, upload a file, and block until it is stored, in async code too.
 
-        Raises the `ProblemError` that it is refused with, and `ConnectionFailed`, with what else went wrong.
+        Raises the `ProblemError` with which it is refused, and `ConnectionFailed` for any other error.
         """
         with _on_disk(content.data) as path:
             item = self._ask("upload_file", str(path), content.name, content.content_type)
@@ -156,7 +156,7 @@ class ParentPort:
 
 @contextmanager
 def _on_disk(data: bytes | Path) -> Iterator[Path]:
-    """Give a file with the bytes: what goes through the pipe is small."""
+    """Provide a file with the bytes, because only small messages go through the pipe."""
     if isinstance(data, Path):
         yield data
         return
@@ -167,7 +167,7 @@ def _on_disk(data: bytes | Path) -> Iterator[Path]:
 
 
 class Running:
-    """The task that runs now, for the reading thread to stop."""
+    """The task that is running now, which the reading thread can stop."""
 
     def __init__(
         self, task: Task[..., Any], claim: dict[str, Any], context: Context, arguments: dict[str, Any]
@@ -181,7 +181,7 @@ class Running:
         self._raised: BaseException | None = None
 
     def stop(self) -> None:
-        """Tell the code to stop: its context, and its coroutine when it is one."""
+        """Tell the code to stop: its context, and its coroutine if it is one."""
         self._context.stop()
         if self._loop is not None and self._code is not None:
             self._loop.call_soon_threadsafe(self._code.cancel)
@@ -211,36 +211,38 @@ class Running:
     async def _await(self, first: tuple[Context, ...]) -> Any:
         """Return what the code returns, and keep what it raises.
 
-        At the end of `asyncio.run` its task is written out, with the exception that ended it: one whose class can't be
-        written failed this run for another cause, and each one behind it, for the handler of SIGINT stayed.
+        At its end `asyncio.run` formats its task, with the exception that ended it. If the exception can't be
+        formatted, the run failed for that reason instead, and so did every later run, because the handler of SIGINT
+        stayed in place.
         """
         self._loop = asyncio.get_running_loop()
         self._code = asyncio.current_task()
         try:
             result = await self._task.function(*first, **self._arguments)
-            # At the end of the loop what has not begun is cancelled, as if the code had done so.
+            # Checked here, because at the end of the loop coroutines that have not begun are cancelled as if by the
+            # code.
             check_end(self._claim, self._context)
-        except BaseException as error:  # noqa: BLE001 - it is raised again behind the loop
+        except BaseException as error:  # noqa: BLE001 - raised again after the loop has ended
             self._raised = error
         else:
             return result
 
 
 def main(fd: int, lease_killer: int, paths: list[str]) -> None:
-    """Serve the worker at the other end of `fd` until it goes; `lease_killer` is read for until when at most.
+    """Serve the worker at the other end of `fd` until it goes; `lease_killer` is the pipe of the lease killer.
 
-    `paths` is where the worker looks for modules: from here on the child, and what it starts, look there too.
+    `paths` is the worker's module search path, which from here on is also that of the child and what it starts.
     """
     sys.path[:] = paths
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    spell_out_what_is_lacking()
+    escape_unencodable_output()
     line_by_line()
     sock = socket.socket(fileno=fd)
     try:
         threading.Thread(target=kill_at_the_end, args=(lease_killer,), name="treadle-lease-killer", daemon=True).start()
         parent = ParentLink(sock)
     except RuntimeError as error:
-        # The system had room for a process, and has none for its threads.
+        # The system could start the process, but not its threads.
         sock.sendall(pipes.encode({"lacks": said_by(error)}))
         return
     found: dict[str, Task[..., Any]] = {}
@@ -277,7 +279,7 @@ def _run(parent: ParentLink, message: pipes.Message, found: dict[str, Task[..., 
 
 
 def _with_output(running: Running, port: ParentPort, message: pipes.Message) -> Ending:
-    """Run, and send what the code logs and prints; the child heeds the levels that its worker heeds."""
+    """Run, and send what the code logs and prints; log levels are those of the worker."""
     if "output" not in message:
         return running.run()
     if not logging.getLogger().handlers[1:]:

@@ -1,4 +1,4 @@
-"""What becomes of a copy of this process that a task's code has forked, and that comes back from it."""
+"""What happens to a copy of this process that a task's code has forked, and that returns from the code."""
 
 import os
 
@@ -6,10 +6,10 @@ from treadle.forks import process_number
 
 
 def end_copy(ours: int) -> None:
-    """End this process, silently, unless its number is `ours`: the one that called the code goes on with the run.
+    """Exit silently if this process is not `ours`, the one that called the code, which goes on with the run.
 
-    A copy has all connections of its original. It would tell how the run ended a second time, which the next run of the
-    same process was taken for, and read what is meant for the other.
+    A copy has all connections of the original. It would report the end of the run a second time, which would be taken
+    for the end of the process's next run, and would read what is meant for the original.
     """
     if process_number() != ours:
         os._exit(0)

@@ -1,6 +1,6 @@
-"""Ends a child process with its target's lease, should the worker be frozen, blocked or dead by then.
+"""Kills a child process when its target's lease ends, even if the worker is frozen, blocked or dead by then.
 
-The worker writes moments into a pipe, which a thread of the child reads: doubles on the clock that both share.
+The worker writes times into a pipe, which a thread of the child reads: doubles, on the clock that both share.
 """
 
 import math
@@ -26,42 +26,42 @@ class LeaseKiller:
         self._is_armed = False
 
     def arm(self, until: float) -> None:
-        """Have the child end at `until`, by `treadle.clock`."""
+        """Have the child killed at `until`, by `treadle.clock`."""
         with self._writing:
             self._is_armed = True
             self._write(until)
 
     def renew(self, until: float) -> None:
-        """Let it go on until then; safe from any thread, and without effect once it was disarmed."""
+        """Let the child live until then; may be called from any thread, and does nothing once disarmed."""
         with self._writing:
             if self._is_armed:
                 self._write(until)
 
     def disarm(self) -> None:
-        """Let it live: its task has ended."""
+        """Let the child live, because its task has ended."""
         with self._writing:
             if self._is_armed:
                 self._is_armed = False
                 self._write(math.inf)
 
     def handed_over(self) -> None:
-        """Close the child's end here, now that the child has it."""
+        """Close the child's end in this process, now that the child has it."""
         os.close(self.reader)
 
     def close(self) -> None:
-        """Let go of the pipe."""
+        """Close the pipe."""
         with self._writing:
             self._is_armed = False
             os.close(self._writer)
 
     def _write(self, moment: float) -> None:
-        # A pipe that is full belongs to a child that stands still, one that is broken to a dead one.
+        # A full pipe belongs to a child that is suspended, a broken one to a dead child.
         with suppress(BlockingIOError, BrokenPipeError):
             os.write(self._writer, _MOMENT.pack(moment))
 
 
 def kill_at_the_end(reader: int) -> None:
-    """End this process group at the moment that was read last; the child runs it in a thread of its own."""
+    """Kill this process group at the time that was read last; run by the child in a thread of its own."""
     until = math.inf
     while True:
         left = None if until == math.inf else max(0.0, until - monotonic())
@@ -74,5 +74,5 @@ def kill_at_the_end(reader: int) -> None:
 
 
 def end_group() -> None:
-    """End this process and all that it started, at once."""
+    """Kill this process and all that it started, at once."""
     os.killpg(os.getpgrp(), signal.SIGKILL)

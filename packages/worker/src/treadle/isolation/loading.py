@@ -1,4 +1,4 @@
-"""The module of a task, imported by the child process that runs it: with no worker of its own."""
+"""The import of a task's module by the child process that runs it, without a worker of its own."""
 
 import importlib
 import runpy
@@ -8,7 +8,7 @@ from types import ModuleType
 from treadle.errors import DefinitionError
 
 MAIN = "__treadle_main__"
-"""What a script's `__name__` is in the child, so that its `if __name__ == "__main__":` doesn't start another worker."""
+"""A script's `__name__` in the child, so that its `if __name__ == "__main__":` doesn't start another worker."""
 
 _under_way: list[str] = []
 """What is being imported, in a child process."""
@@ -29,9 +29,9 @@ def load(origin: dict[str, str]) -> ModuleType:
 
 
 def check_may_begin() -> None:
-    """Raise `DefinitionError` for a worker that begins while a child process imports what it is to run."""
+    """Raise `DefinitionError` for a worker that starts while a child process imports the module of its task."""
     if _under_way:
         raise DefinitionError(
-            f"{_under_way[-1]} runs a worker when it is imported, as a task with isolation='process' or a target has it"
-            ' done in a child process: write `if __name__ == "__main__":` before Worker(…).run()'
+            f"{_under_way[-1]} runs a worker when it is imported, and a task with isolation='process' or a target is"
+            ' imported in a child process: write `if __name__ == "__main__":` before Worker(…).run()'
         )

@@ -1,4 +1,4 @@
-"""What a task's code logs and prints: it goes where it went, and to the log of its task as well."""
+"""The output of a task's code, logged or printed, which goes to its usual place and to the task's log."""
 
 import io
 import logging
@@ -12,14 +12,14 @@ from treadle.values import clean
 from treadle.wire.runs import Level
 
 OURS = ("treadle", "websockets", "httpx", "httpcore", "asyncio")
-"""Loggers that tell of the worker, and of how it speaks with its server; a module that submits is no task."""
+"""Loggers of the worker and of its connection to the server; what they log in a run is not the task's output."""
 
 _LONGEST_LINE = 100_000
-"""Characters of a printed line after which it is taken for whole."""
+"""Characters after which a printed line is sent as it is."""
 
 
 class Output:
-    """Where the output of one run goes; `send` may be called from any thread."""
+    """The output of one run; `send` may be called from any thread."""
 
     __slots__ = ("_rest", "_send", "run")
 
@@ -30,7 +30,7 @@ class Output:
         self._rest = ""
 
     def print(self, text: str) -> None:
-        """Take what is printed, and send it line by line."""
+        """Take printed text, and send it line by line."""
         *lines, self._rest = f"{self._rest}{text}".split("\n")
         for line in lines:
             self.say(line, "info")
@@ -38,39 +38,39 @@ class Output:
             self.end()
 
     def say(self, message: str, level: Level) -> None:
-        """Send one line, cleaned and without the blanks at its end; one that has nothing else is not sent."""
+        """Send one line, escaped where needed and without trailing blanks; a blank line is not sent."""
         if message.strip():
             self._send(clean(message.rstrip()), level)
 
     def end(self) -> None:
-        """Send what was printed without an end of line."""
+        """Send what was printed without a line break at its end."""
         rest, self._rest = self._rest, ""
         self.say(rest, "info")
 
 
 current: ContextVar[Output | None] = ContextVar("treadle_output", default=None)
-"""Whose output it is: threads and tasks that the code starts with its context have it too."""
+"""The output of the current run, also in threads and tasks that the code starts with its context."""
 
 
 class Lines(logging.Handler):
-    """Takes what is logged within a run."""
+    """A logging handler for what is logged within a run."""
 
     _plain = logging.Formatter("%(message)s")
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send the record; where nobody else writes it, what matters still goes to standard error."""
+        """Send the record; if no other handler writes it, warnings and errors still go to standard error."""
         output = current.get()
         if output is not None and record.name.partition(".")[0] not in OURS:
             try:
                 output.say(self._plain.format(record), _level_of(record.levelno))
-            except Exception:  # noqa: BLE001 - as every handler: what can't be logged harms nobody
+            except Exception:  # noqa: BLE001 - as in every handler, a record that can't be logged does no harm
                 self.handleError(record)
         last = logging.lastResort
         if last is not None and record.levelno >= last.level and not self._is_written(record.name):
             last.handle(record)
 
     def _is_written(self, name: str) -> bool:
-        """Return whether another handler has the record: this one's being there silences the last resort."""
+        """Return whether another handler gets the record; this handler's presence silences `logging.lastResort`."""
         logger: logging.Logger | None = logging.getLogger(name)
         while logger is not None:
             if any(handler is not self for handler in logger.handlers):
@@ -87,9 +87,9 @@ def _level_of(number: int) -> Level:
 
 
 class Shared:
-    """Standard error, or output: a run that closes it closes nothing, for all that runs in this process writes there.
+    """Standard error, or output, that a run can't close, because everything in this process writes there.
 
-    Each line of the worker's log would raise a ValueError, and end it.
+    Otherwise each line of the worker's log would raise a ValueError, which would end the worker.
     """
 
     def __init__(self, stream: TextIO | io.TextIOBase) -> None:
@@ -103,35 +103,35 @@ class Shared:
 
 
 class Doubled(Shared):
-    """Standard output, of which the run that prints gets a copy."""
+    """Standard output that also sends what a run prints to that run."""
 
     def write(self, text: str) -> int:
-        """Write the text, and tell the run."""
+        """Write the text, and pass it to the run."""
         written = self._stream.write(text)
         if (output := current.get()) is not None:
             output.print(text)
         return written
 
     def writelines(self, lines: list[str]) -> None:
-        """Write each."""
+        """Write each of the lines."""
         for line in lines:
             self.write(line)
 
 
 def line_by_line() -> None:
-    """Have what this process prints written with each line, also where it goes into a file or pipe.
+    """Flush what this process prints after each line, also into a file or a pipe.
 
-    Python keeps back up to 8 KB of it there: they came late, and were lost with a process that was killed.
+    There Python buffers up to 8 KB, which came late, and was lost if the process was killed.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
 
 
 class Nowhere(io.TextIOBase):
-    """Stands for a stream that the process was begun without: Python has None there, and loses what is printed."""
+    """Stands for a stream that the process was started without: Python has None there, and drops what is printed."""
 
     def write(self, text: str) -> int:
-        """Lose it."""
+        """Drop the text."""
         return len(text)
 
 
@@ -139,17 +139,17 @@ _users = 0
 
 
 def begin(output: Output) -> None:
-    """Have what runs in this context send its output there, within `captured`."""
+    """Send the output of what runs in this context to `output`, within `captured`."""
     current.set(output)
     root = logging.getLogger()
     if _users and _lines not in root.handlers:
-        # Code has configured logging by a root of its own, as `django.setup()` may.
+        # Code has replaced the root logger's handlers, as `django.setup()` may.
         root.addHandler(_lines)
 
 
 @contextmanager
 def captured(*, wanted: bool = True) -> Iterator[None]:
-    """Have the output of runs taken during the block, if it is `wanted`; blocks may overlap."""
+    """Capture the output of runs during the block, if `wanted`; blocks may overlap."""
     global _users  # noqa: PLW0603 - standard output and the root logger are the process's own
     if not wanted:
         yield
@@ -166,9 +166,9 @@ def captured(*, wanted: bool = True) -> Iterator[None]:
         if not _users:
             logging.getLogger().removeHandler(_lines)
             if isinstance(sys.stdout, Doubled):
-                sys.stdout = sys.stdout._stream  # noqa: SLF001 - its own
+                sys.stdout = sys.stdout._stream  # noqa: SLF001 - of our own class
             if isinstance(sys.stderr, Shared):
-                sys.stderr = sys.stderr._stream  # noqa: SLF001 - its own
+                sys.stderr = sys.stderr._stream  # noqa: SLF001 - of our own class
 
 
 _lines = Lines()

@@ -1,4 +1,4 @@
-"""Messages between a worker and its child processes: JSON behind its length, over a socket pair."""
+"""Messages between a worker and its child processes: JSON preceded by its length, over a socket pair."""
 
 import asyncio
 import socket
@@ -13,20 +13,20 @@ _LENGTH = struct.Struct("!I")
 
 
 def encode(message: Message) -> bytes:
-    """Return a message as it is written."""
+    """Return a message in its written form."""
     body = to_json(message)
     return _LENGTH.pack(len(body)) + body
 
 
 def receive(sock: socket.socket) -> Message:
-    """Read one message, blocking; raise `EOFError` when the other side is gone."""
+    """Read one message, blocking; raise `EOFError` when the other end is gone."""
     (size,) = _LENGTH.unpack(_exactly(sock, _LENGTH.size))
     message: Message = from_json(_exactly(sock, size))
     return message
 
 
 async def read(reader: asyncio.StreamReader) -> Message:
-    """Read one message; raise `EOFError` when the other side is gone."""
+    """Read one message; raise `EOFError` when the other end is gone."""
     try:
         (size,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
         message: Message = from_json(await reader.readexactly(size))

@@ -1,4 +1,4 @@
-"""Child processes that run tasks, and can be killed: started when needed, used again when they ended well."""
+"""Child processes that run tasks and can be killed: started when needed, and reused when they ended well."""
 
 import asyncio
 import errno
@@ -21,14 +21,14 @@ from treadle.tasks.definition import Task
 from treadle.values import said_by
 
 LEAVING = 2.0
-"""Seconds within which an idle child does what its modules have to do at their exit."""
+"""Seconds that an idle child has for its modules' exit handlers."""
 
 SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
-"""What the system says where it has no more processes, memory or descriptors to give."""
+"""Errors of a system that is out of processes, memory or descriptors."""
 
 
 class ChildDied(TreadleError):
-    """A child process ended without saying how its task did: killed, out of memory, or crashed."""
+    """A child process ended without reporting how its task ended: it was killed, ran out of memory, or crashed."""
 
 
 class Child:
@@ -45,11 +45,11 @@ class Child:
         self._reader = reader
         self._writer = writer
         self.lease_killer = lease_killer
-        """Ends the child with the lease of the target that its task holds."""
+        """Kills the child when the lease of its task's target ends."""
 
     @classmethod
     async def start(cls) -> "Child":
-        """Start a Python of the same kind, with the same paths. Raises `OSError` where the system starts none."""
+        """Start a Python of the same kind, with the same paths. Raises `OSError` if the system can't start one."""
         ours, theirs = socket.socketpair()
         with ExitStack() as undone:
             undone.callback(ours.close)
@@ -68,8 +68,8 @@ class Child:
                         pass_fds=[theirs.fileno(), lease_killer.reader],
                         stdin=asyncio.subprocess.DEVNULL,
                         env=_environment(),
-                        # A group of its own: killing it ends what the task started too, and Ctrl-C reaches the worker
-                        # alone.
+                        # A group of its own: killing it ends what the task started too, and Ctrl-C reaches only the
+                        # worker.
                         start_new_session=True,
                     )
                 finally:
@@ -77,7 +77,7 @@ class Child:
             try:
                 reader, writer = await asyncio.open_connection(sock=ours)
             except BaseException:
-                # Whoever wanted it has gone: nobody else knows of it.
+                # The caller is gone, and nobody else knows of the process.
                 process.kill()
                 await process.wait()
                 raise
@@ -85,10 +85,10 @@ class Child:
         return cls(process, reader, writer, lease_killer)
 
     async def run(self, message: pipes.Message, on_message: Callable[["Child", pipes.Message], None]) -> dict[str, Any]:
-        """Send the child a run and return its ending; `on_message` is called with all that it says until then.
+        """Send the child a run and return its ending; `on_message` is called with every message before that.
 
         Raises `ChildDied` when the process ends before the run does; the message names its exit code or signal. Raises
-        `Lacking` when the process had not what it takes to begin.
+        `Lacking` when the process lacked the resources to begin.
         """
         self.send(message)
         watching = asyncio.create_task(self._end_with_process())
@@ -104,26 +104,26 @@ class Child:
         except EOFError:
             code = await self._process.wait()
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-            raise ChildDied(f"the task's process ended by {how} before the task did") from None
+            raise ChildDied(f"the task's process ended with {how} before the task did") from None
         finally:
             watching.cancel()
 
     async def _end_with_process(self) -> None:
-        """End with the child what it has forked: that holds the connection open too, which then tells no end."""
+        """When the child ends, kill what it has forked, which would keep the connection open and hide its end."""
         await self._process.wait()
         self.kill()
 
     def send(self, message: pipes.Message) -> None:
-        """Send the child a message; one that is gone gets none."""
+        """Send the child a message; does nothing if it is gone."""
         self._writer.write(pipes.encode(message))
 
     def kill(self) -> None:
-        """End the child, and what it started, at once; safe from any thread."""
+        """Kill the child, and what it started, at once; may be called from any thread."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     async def leave(self) -> None:
-        """Let an idle child end by itself, as programs do: it sends what it has not sent, spans or lines of a log."""
+        """Let an idle child exit as programs do, so that it sends what it has buffered, such as spans or log lines."""
         try:
             self.send({"leave": True})
             with suppress(TimeoutError):
@@ -143,26 +143,26 @@ class Child:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of a child: the worker's without its token and keys, which the code has no use for.
+    """Return the environment of a child: the worker's, without its token and keys, which the code does not need.
 
-    The child starts without the current directory, where a file may have the name of one of the standard library's. It
-    takes the worker's paths, that directory with them, when it comes to the worker's own modules.
+    The child starts without the current directory in its path, where a file may shadow a module of the standard
+    library. It takes on the worker's paths, including that directory, before it imports the worker's modules.
     """
     ours = {name: value for name, value in os.environ.items() if name.upper() not in SECRET_VARIABLES}
     here = _here()
-    # Where this package is must be among them; that it lies in the current directory is possible.
+    # The location of this package must be among them, even if it is the current directory.
     starts = dict.fromkeys([*(path for path in _paths() if path != here), str(Path(__file__).parents[1])])
     return ours | {"PYTHONPATH": os.pathsep.join(starts)}
 
 
 def _paths() -> list[str]:
-    """Return where this process looks for modules, and last of all, where it stands in for nothing, right here."""
+    """Return this process's module search path, with the current directory last, where it shadows nothing."""
     here = _here()
     return [path for path in dict.fromkeys([*(path or here for path in sys.path), here]) if path]
 
 
 def _here() -> str:
-    """Return the current directory; nothing when that was removed, as a release's is when the next one has come."""
+    """Return the current directory; empty if it was removed, as an old release's is when a new one is deployed."""
     try:
         return str(Path.cwd())
     except FileNotFoundError:
@@ -180,7 +180,7 @@ class Children:
     async def take(self) -> Child:
         """Return an idle child, or start one; the caller gives it back, or ends it.
 
-        Raises `ChildDied` when all were ended meanwhile, and `Lacking` where the system starts none.
+        Raises `ChildDied` when all were ended meanwhile, and `Lacking` if the system can't start one.
         """
         if self._idle:
             return self._idle.pop()
@@ -191,7 +191,7 @@ class Children:
         self._all.add(child)
         if self._is_closed:
             await self.end(child)
-            raise ChildDied("the worker ended before the task's process had begun")
+            raise ChildDied("the worker ended before the task's process had started")
         return child
 
     def give_back(self, child: Child) -> None:
@@ -199,19 +199,19 @@ class Children:
         self._idle.append(child)
 
     async def end_idle(self) -> bool:
-        """End those that wait for a task, for others need what they take; return whether there were any."""
+        """End the idle children, because others need their resources; return whether there were any."""
         idle, self._idle = self._idle, []
         self._all -= set(idle)
         await asyncio.gather(*(child.leave() for child in idle))
         return bool(idle)
 
     async def end(self, child: Child) -> None:
-        """End a child that was killed or left its task undone."""
+        """End a child that was killed or left its task unfinished."""
         self._all.discard(child)
         await child.close()
 
     async def close(self) -> None:
-        """End all children, and those that are starting as soon as they have."""
+        """End all children, and those that are starting as soon as they have started."""
         self._is_closed = True
         busy, self._all = self._all.difference(self._idle), set()
         await asyncio.gather(self.end_idle(), *(child.close() for child in busy))
@@ -219,7 +219,7 @@ class Children:
 
 @lru_cache(maxsize=1000)
 def _home_of(task: Task[..., Any]) -> str | None:
-    """Return the module at whose top level a task stands: its function's, or another one, where that was imported."""
+    """Return the module that has a task at its top level: its function's own, or another that imported it."""
     own = task.function.__module__
     return next((name for name in [own, *list(sys.modules)] if any(one is task for one in _values_of(name))), None)
 
@@ -229,16 +229,16 @@ def _values_of(module: str) -> list[object]:
 
 
 def origin_of(task: Task[..., Any]) -> dict[str, str]:
-    """Return where a child process finds a task: a module's name, or the path of the script, directory or archive.
+    """Return where a child process finds a task: a module's name, or the path of a script, directory or archive.
 
-    Raises `DefinitionError` for a function that no import reaches.
+    Raises `DefinitionError` for a function that can't be imported.
     """
     name = task.function.__qualname__
     home = None if "<locals>" in name else _home_of(task)
     if home is None:
-        inside = "another function" if "<locals>" in name else "a class, or in no variable of its module"
+        inside = "another function" if "<locals>" in name else "a class, or is not a variable of its module"
         raise DefinitionError(
-            f"{name} runs in a process (by isolation='process', or since it has a target) and stands inside {inside},"
+            f"{name} runs in a process (by isolation='process', or since it has a target) but is defined in {inside},"
             " where a child process can't find it: move it to its module's top level"
         )
     if home != "__main__":
@@ -248,11 +248,11 @@ def origin_of(task: Task[..., Any]) -> dict[str, str]:
     if spec is not None and spec.name != "__main__":
         return {"module": spec.name}
     path = Path(getattr(main, "__file__", None) or "")
-    # Of `python directory` and `python archive.pyz` it is the file within, and an archive is no directory.
+    # For `python directory` and `python archive.pyz`, `__file__` is the file within, and an archive is no directory.
     found = path.parent if spec is not None else path
     if path.name in {"", "<stdin>"} or not found.exists():
         raise DefinitionError(
-            f"{task.full_name} runs in a process (by isolation='process', or since it has a target) and was typed in:"
-            " put it into a module"
+            f"{task.full_name} runs in a process (by isolation='process', or since it has a target) but was typed in:"
+            " move it into a module"
         )
     return {"path": str(found.resolve())}

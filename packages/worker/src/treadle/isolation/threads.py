@@ -1,4 +1,4 @@
-"""Sync functions in threads of their own: daemons, so that one that never ends can't keep the worker from ending."""
+"""Synchronous functions in daemon threads of their own, so that one that never ends can't keep the worker alive."""
 
 import asyncio
 import contextvars
@@ -14,10 +14,10 @@ from treadle.values import brief, said_by
 def call_in_thread(function: Callable[[], Any], name: str) -> "asyncio.Future[Any]":
     """Run `function` in a new thread; the future gets what it returns or raises, SystemExit included.
 
-    Cancelling the future doesn't stop the thread: nothing can. Threads are as many as the worker's concurrency, and
-    starting one takes some 50 microseconds, which no pool would make up for.
+    Cancelling the future doesn't stop the thread: nothing can. There are no more threads than the worker's concurrency,
+    and starting one takes some 50 microseconds, too little for a pool to be worthwhile.
 
-    Raises `Lacking` where the system starts none.
+    Raises `Lacking` if the system can't start one.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
@@ -36,14 +36,14 @@ def call_in_thread(function: Callable[[], Any], name: str) -> "asyncio.Future[An
         try:
             result = context.run(function)
         except BaseException as raised:  # noqa: BLE001 - whatever the task raised is reported as its end
-            # A future refuses StopIteration, and the loop would end on SystemExit.
+            # A future refuses StopIteration, and SystemExit would end the event loop.
             raised = legible(raised)
             is_ordinary = isinstance(raised, Exception | Suspend) and not isinstance(raised, StopIteration)
             error = raised if is_ordinary else CodeExit(raised)
         try:
             loop.call_soon_threadsafe(deliver, result, error)
         except RuntimeError:
-            # The worker is gone: nobody waits for the result, and the server has the task back.
+            # The worker is gone: nobody waits for the result, and the server requeues the task.
             return
 
     try:
@@ -54,20 +54,20 @@ def call_in_thread(function: Callable[[], Any], name: str) -> "asyncio.Future[An
 
 
 class Lacking(Intermittent):
-    """A run's code could not begin, for this machine has not what it takes: later it may have, or another one."""
+    """A run's code could not begin because this machine lacks resources, which it, or another one, may have later."""
 
 
 def lacking(what: str, why: str, *, is_short: bool = True) -> Lacking:
-    """Return how a run ends for whose code the system starts no thread, or no process; `why` is what it said.
+    """Return the error for a thread or process that the system could not start; `why` is the system's message.
 
-    `is_short` says that it has too few, and not that Python is not where it was, for instance.
+    `is_short` says that it has too few, rather than, for instance, that Python is no longer where it was.
     """
     advice = ": raise its limits (`ulimit`), or lower its concurrency" if is_short else ""
     return Lacking(f"the worker could not start {what} for the task ({why}){advice}")
 
 
 class CodeExit(Exception):
-    """What a task raised that is no ordinary exception, such as SystemExit."""
+    """Wraps an exception of a task that is not an ordinary one, such as SystemExit."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(f"the task raised {brief(cause)}")

@@ -1,12 +1,13 @@
-"""The outbox: tasks submitted inside one's own SQLAlchemy transaction, and handed over to the server after it.
+"""The outbox: tasks submitted within your own SQLAlchemy transaction, and relayed to the server after it.
 
     async with engine.begin() as connection:
         await connection.execute(insert(orders).values(id=7))
         await outbox.submit(connection, confirm.bind(order=7))
 
-The row stands in the program's own database, in the table `treadle_outbox`: it is there when the transaction commits,
-and never was when it rolls back. A relay (`Relay` beside an app, or `treadle outbox`) hands it over, once: its task's
-id was made with it, and the server takes an id but once (G6). Needs the extra `treadle[outbox]`, and no server package.
+The row is written to the table `treadle_outbox` in your own database: it is there once the transaction commits, and
+never was if it rolls back. A relay (`Relay` beside an app, or `treadle outbox`) hands it to the server, where it
+becomes a task exactly once: the row has its task's id, and the server accepts an id only once (G6). Needs the extra
+`treadle[outbox]`, and no server package.
 """
 
 try:

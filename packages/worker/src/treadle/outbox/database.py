@@ -13,7 +13,7 @@ from sqlalchemy import URL, Connection, Dialect, Engine, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from treadle.loops import seen_through
+from treadle.loops import wait_to_its_end
 from treadle.outbox.rows import LOCKING
 from treadle.settings import InvalidSetting
 
@@ -22,37 +22,38 @@ R = TypeVar("R")
 log: logging.Logger = logging.getLogger("treadle.outbox")
 
 CLOSING = 2.0
-"""Seconds that a database may take to end its connections: one that is frozen would never."""
+"""Seconds that a database has to close its connections: one that is frozen never would."""
 
 _DRIVERS = ("psycopg", "psycopg2", "asyncpg")
-"""What reads and writes PostgreSQL, in the order in which they are taken for a URL that names none."""
+"""The drivers for PostgreSQL, in the order of preference for a URL that names none."""
 
 
 Do = Callable[..., Awaitable[Any]]
-"""Calls a function with the transaction's connection, which is not async there, and with what else is given."""
+"""Calls a function with the transaction's connection, which is not async there, and further arguments."""
 
 
 class Database:
-    """An engine, given or made of a URL; one that was made here is disposed of at the end."""
+    """An engine, given or created from a URL; one that was created here is disposed of at the end."""
 
     def __init__(self, given: Engine | AsyncEngine | URL | str) -> None:
-        """Raises `InvalidSetting` for a URL that is none, or whose driver is not installed."""
+        """Raises `InvalidSetting` for an invalid URL, or one whose driver is not installed."""
         self._is_ours = isinstance(given, URL | str)
         engine = _engine(given) if isinstance(given, URL | str) else given
         self.url: URL = engine.url
         self.dialect: Dialect = engine.dialect
         self.locks: bool = engine.dialect.name in LOCKING
-        """Whether the rows that are taken in a transaction are kept from other relays until it ends."""
+        """Whether rows taken in a transaction are locked against other relays until it ends."""
         if self.locks:
-            # One that sees more than that would keep what is written meanwhile waiting, or fail because of it.
+            # A stricter isolation level would make concurrent writers wait, or fail because of them.
             engine = engine.execution_options(isolation_level="READ COMMITTED")
         self._engine = engine
         self._thread: ThreadPoolExecutor | None = None
-        """Where what is not async waits for the database; one thread, for SQLite's connections belong to theirs."""
+        """The thread that waits for a database that is not async; only one, as SQLite connections belong to a
+        thread."""
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Do]:
-        """Open a transaction, which commits at the end of the block or rolls back when it raises."""
+        """Open a transaction, which commits at the end of the block, or rolls back if the block raises."""
         if isinstance(self._engine, AsyncEngine):
             async with self._engine.begin() as connection:
                 yield connection.run_sync
@@ -67,7 +68,7 @@ class Database:
         await self._aside(begun.__exit__, None, None, None)
 
     async def close(self) -> None:
-        """Close what was opened here; it opens again when it is used."""
+        """Close what was opened here; it is opened again on the next use."""
         if isinstance(self._engine, AsyncEngine):
             if self._is_ours:
                 await _disposed(self._engine)
@@ -82,9 +83,11 @@ class Database:
         return await self._aside(work, connection, *arguments)
 
     async def _aside(self, work: Callable[..., R], *arguments: Any) -> R:
-        """Call a function in the thread; what has begun there is waited for, also by whoever is cancelled."""
+        """Call a function in the thread; waits for it to end even if cancelled."""
         self._thread = self._thread or ThreadPoolExecutor(1, "treadle-outbox")
-        return await seen_through(asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *arguments)))
+        return await wait_to_its_end(
+            asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *arguments))
+        )
 
 
 async def _disposed(engine: AsyncEngine) -> None:
@@ -92,7 +95,7 @@ async def _disposed(engine: AsyncEngine) -> None:
         async with asyncio.timeout(CLOSING):
             await engine.dispose()
     except TimeoutError:
-        log.warning("the outbox's database does not answer; the connections to it are left to it")
+        log.warning("the outbox's database does not answer; giving up its connections")
 
 
 def _engine(given: URL | str) -> Engine | AsyncEngine:
@@ -105,9 +108,9 @@ def _engine(given: URL | str) -> Engine | AsyncEngine:
             return create_async_engine(url, hide_parameters=True, pool_pre_ping=True)
         return create_engine(url, hide_parameters=True, pool_pre_ping=True)
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
-        raise InvalidSetting(f"the outbox's database can't be used: {error}; write a URL of SQLAlchemy's") from None
+        raise InvalidSetting(f"the outbox's database can't be used: {error}; write an SQLAlchemy URL") from None
     except ModuleNotFoundError as error:
         raise InvalidSetting(
-            f"the outbox's database needs the driver {error.name}, which is not installed: install it, or name another"
-            " one in the URL, such as postgresql+asyncpg://…"
+            f"the outbox's database needs the driver {error.name}, which is not installed: install it, or choose"
+            " another one in the URL, such as postgresql+asyncpg://…"
         ) from None

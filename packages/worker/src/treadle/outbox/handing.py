@@ -1,4 +1,4 @@
-"""Handing rows over to the server, and what its answer to each of them means."""
+"""Handing rows to the server, and what its answer to each of them means."""
 
 import asyncio
 import json
@@ -30,10 +30,10 @@ from treadle.wire.amounts import counted
 from treadle.wire.names import InvalidRoom, parse_room
 
 SECONDS = 60.0
-"""How long a batch's answers are waited for; the same rows may be sent again."""
+"""Seconds to wait for a batch's answers; after that the same rows may be sent again."""
 
 _OF_ALL = (Unauthorized, StoreUnavailable, RouteNotFound, MethodNotAllowed)
-"""Problems that say nothing of a row: with them all wait."""
+"""Problems that are not about a single row: with them all rows wait."""
 
 _OF_NOW = (TooManyRequests, SchemaConflict, LimitFull)
 """Problems of a row that may be gone a moment later."""
@@ -43,24 +43,24 @@ HandingAnswer = dict[str, Any] | BaseException
 
 @dataclass(slots=True)
 class HandingOutcome:
-    """What became of rows."""
+    """What became of the rows of a batch."""
 
     handed: list[Row] = field(default_factory=list)
-    """The server has their tasks."""
+    """Rows whose tasks the server has."""
     refused: list[tuple[Row, dict[str, Any]]] = field(default_factory=list)
-    """The server refuses them for good, with these problems."""
+    """Rows that the server has refused for good, with the problems."""
     left: list[tuple[Row, BaseException]] = field(default_factory=list)
-    """To be tried again later."""
+    """Rows to be tried again later, with the errors."""
     is_late: bool = False
     """Whether the time was up before everything was answered."""
 
 
 async def hand_over(client: Client, rows: Sequence[Row]) -> HandingOutcome:
-    """Submit rows in their order, registering jobs that are missing; what is refused harms no other.
+    """Submit rows in their order, registering missing jobs; a refused row does not affect the others.
 
-    When it takes long the rest is left. Raises what says nothing of a row: `ConnectionFailed`, `Unauthorized`,
-    `StoreUnavailable` and other `TreadleError`s; some may have been handed over by then, and are the same tasks when
-    they come again.
+    If it takes too long, the remaining rows are left. Raises errors that are not about a single row:
+    `ConnectionFailed`, `Unauthorized`, `StoreUnavailable` and other `TreadleError`s; some rows may have been handed
+    over by then, and are the same tasks when they are sent again.
     """
     outcome = HandingOutcome()
     ends_at = asyncio.get_running_loop().time() + SECONDS
@@ -77,7 +77,7 @@ async def hand_over(client: Client, rows: Sequence[Row]) -> HandingOutcome:
 
 async def _submit(client: Client, room: str, rows: list[Row], outcome: HandingOutcome, ends_at: float) -> None:
     answers = await _asked(client, room, rows, outcome, ends_at)
-    # Registered for one row it is there for all: another program's rows have no registrations.
+    # Once one row's registration has registered a job, all rows of it can go: another program's rows have none.
     known = {row.job for row, answer in answers if isinstance(answer, JobNotFound) and row.registration is not None}
     missing: list[tuple[Row, JobNotFound]] = []
     for row, answer in answers:
@@ -104,9 +104,9 @@ async def _submit(client: Client, room: str, rows: list[Row], outcome: HandingOu
 async def _asked(
     client: Client, room: str, rows: list[Row], outcome: HandingOutcome, ends_at: float
 ) -> list[tuple[Row, HandingAnswer]]:
-    """Send rows of one room, and return those that were answered in time, with what was answered.
+    """Send rows of one room, and return those that were answered in time, with their answers.
 
-    Those that are no submits are refused here.
+    Rows that are not valid submits are refused here.
     """
     items: list[dict[str, Any]] = []
     sent: list[Row] = []
@@ -122,7 +122,9 @@ async def _asked(
             # Over plain HTTP it would lead to a route that is none, as every row does at a server that is none.
             outcome.refused.append((row, _problem("invalid-room-id", str(error))))
         except (ValueError, RecursionError) as error:
-            outcome.refused.append((row, _problem("validation-error", f"the row's body is no submit: {error}")))
+            outcome.refused.append(
+                (row, _problem("validation-error", f"the row's body is not a valid submit: {error}"))
+            )
     if outcome.is_late:
         return []
     opening = client.opening()
@@ -132,7 +134,7 @@ async def _asked(
         async with asyncio.timeout_at(ends_at):
             await opening.run(_gathered(opening.batcher, room, items, answers))
             outcome.is_late = False
-    # What is refused as a whole is sent by halves: some may have been answered where the time was up.
+    # A request that is refused as a whole is sent again in halves, so some may have been answered when the time was up.
     return [(row, one.exception() or one.result()) for row, one in zip(sent, answers, strict=False) if _is_there(one)]
 
 
@@ -150,7 +152,7 @@ def _is_there(answer: "asyncio.Future[dict[str, Any]]") -> bool:
 async def _register(
     client: Client, missing: list[tuple[Row, JobNotFound]]
 ) -> dict[str | None, ProblemError | InvalidArguments]:
-    """Register the jobs of these rows, and return what the server has against which of the registrations."""
+    """Register the jobs of these rows, and return the server's refusals by registration."""
     refusals: dict[str | None, ProblemError | InvalidArguments] = {}
     for registration, why in {row.registration: why for row, why in missing}.items():
         try:
@@ -158,35 +160,35 @@ async def _register(
         except Forbidden:
             refusals[registration] = why
         except SchemaConflict:
-            continue  # it is registered by now, in another way: the submit is held against that
+            continue  # it is registered by now, in another form: the submit is checked against that
         except _OF_ALL:
             raise
         except (ProblemError, InvalidArguments) as error:
             refusals[registration] = error
         except (ValueError, RecursionError) as error:
-            refusals[registration] = InvalidArguments(f"the row's registration is none: {error}")
+            refusals[registration] = InvalidArguments(f"the row's registration is not valid: {error}")
     return refusals
 
 
 def _asked_of(registration: str | None) -> dict[str, Any]:
-    """Return what a registration asks for; raises `ValueError`, and `RecursionError` when it is too deep."""
+    """Return the body of a registration; raises `ValueError`, and `RecursionError` when it is nested too deeply."""
     asked = json.loads(registration or "{}")
     if not isinstance(asked, dict):
-        raise ValueError("it is to be an object with room, category, name and schema")  # noqa: TRY004 - as its JSON
-    parse_room(asked.get("room"))  # type: ignore[arg-type] # what is no text is no room
+        raise ValueError("it must be an object with room, category, name and schema")  # noqa: TRY004 - as its JSON
+    parse_room(asked.get("room"))  # type: ignore[arg-type] # anything but a str is not a room
     return asked
 
 
 def _item(row: Row) -> dict[str, Any]:
-    """Return the item of the submit that a row is; raises `ValueError`, and `RecursionError` when it is too deep."""
+    """Return the item of a row's submit; raises `ValueError`, and `RecursionError` when it is nested too deeply."""
     body = json.loads(row.body)
     if not isinstance(body, dict) or body.keys() & {"id", "job"}:
-        raise ValueError('it is to be an object such as {"payload": {}}, without id and job')
+        raise ValueError('it must be an object such as {"payload": {}}, without id and job')
     return {"id": row.id, "job": row.job, **body}
 
 
 def _note(outcome: HandingOutcome, row: Row, answer: HandingAnswer) -> None:
-    """Note what an answer means for its row; raises one that says nothing of it."""
+    """Record what an answer means for its row; raises an answer that is not about the row."""
     if isinstance(answer, dict):
         outcome.handed.append(row)
     elif isinstance(answer, InvalidArguments):

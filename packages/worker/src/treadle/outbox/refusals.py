@@ -1,4 +1,4 @@
-"""What people do with the rows of the outbox: look at them, try refused ones again, drop them."""
+"""What people do with the rows of the outbox: look at them, retry refused ones, drop them."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ from treadle.wire.ids import GivenId
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """How the outbox stands."""
+    """The state of the outbox."""
 
     waiting: int
-    """Rows that are still to be handed over."""
+    """How many rows are still to be handed over."""
     refused: int
-    """Rows that the server refused for good."""
+    """How many rows the server refused for good."""
     rows: list[Row]
-    """The first of those that were asked for."""
+    """The first of the requested rows."""
 
 
 def listed(connection: Connection, *, waiting: bool = False, limit: int = 50, table: Table = TABLE) -> Listed:
-    """Return the counts, and the rows that were refused, or those that wait, in order; raises `NoOutbox`.
+    """Return the counts, and the refused rows, or with `waiting` the waiting ones, in order; raises `NoOutbox`.
 
-    In an async program `await connection.run_sync(outbox.listed)`.
+    In async code `await connection.run_sync(outbox.listed)`.
     """
     check_table(connection, table)
     is_waiting = table.c.refused_at.is_(None)
@@ -44,16 +44,16 @@ def listed(connection: Connection, *, waiting: bool = False, limit: int = 50, ta
 
 
 def retry(connection: Connection, ids: Collection[GivenId] | None, *, table: Table = TABLE) -> int:
-    """Have refused rows tried again, those of these tasks or with None all; return how many. Raises `NoOutbox`."""
+    """Have refused rows tried again, those of the given tasks or (None) all; return how many. Raises `NoOutbox`."""
     check_table(connection, table)
     again = update(table).where(*_refused(table, ids)).values(refused_at=None, problem=None)
     return connection.execute(again).rowcount
 
 
 def drop(connection: Connection, ids: Collection[GivenId] | None, *, table: Table = TABLE) -> int:
-    """Delete refused rows, those of these tasks or with None all, and return how many. Raises `NoOutbox`.
+    """Delete refused rows, those of the given tasks or (None) all, and return how many. Raises `NoOutbox`.
 
-    What still waits is left: it may be with the server already.
+    Waiting rows are kept, because the server may have them already.
     """
     check_table(connection, table)
     return connection.execute(delete(table).where(*_refused(table, ids))).rowcount

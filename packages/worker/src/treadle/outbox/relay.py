@@ -1,4 +1,4 @@
-"""The relay: takes rows out of the outbox in their order and hands them over to the server, whatever breaks."""
+"""The relay, which takes rows out of the outbox in their order and hands them to the server, whatever breaks."""
 
 import asyncio
 import logging
@@ -29,19 +29,19 @@ log: logging.Logger = logging.getLogger("treadle.outbox")
 
 @dataclass(slots=True)
 class Swept:
-    """What became of all rows that waited."""
+    """What became of all waiting rows."""
 
     handed: int = 0
-    """How many the server has."""
+    """How many rows the server has accepted."""
     refused: int = 0
     """How many it refused for good."""
     left: int = 0
     """How many are to be tried again."""
     why: str | None = None
-    """Why the last of those must wait."""
+    """Why the last of those has to wait."""
 
     def add(self, outcome: HandingOutcome) -> None:
-        """Count what became of a batch."""
+        """Add the outcome of a batch."""
         self.handed += len(outcome.handed)
         self.refused += len(outcome.refused)
         self.left += len(outcome.left)
@@ -50,34 +50,35 @@ class Swept:
 
 
 MOST_ROWS = 1000
-"""Of a batch: what the client sends in one request."""
+"""The most rows of a batch, as many as the client sends in one request."""
 
 PATIENCE = 5.0
-"""Seconds that a client of the relay's own tries to reach a server before the rows are let go."""
+"""Seconds for which the relay's own client tries to reach a server before it gives the rows back."""
 
 GRACE = 5.0
-"""Seconds that a relay which is stopped waits for what is being handed over."""
+"""Seconds that a stopped relay waits for rows that are being handed over."""
 
 NOTING = 2.0
-"""Seconds more that it waits for its database, to take note of what was handed over."""
+"""Seconds more that it waits for its database to record which rows were handed over."""
 
 _AWAY = (SQLAlchemyError, OSError, TreadleError)
-"""What a database or a server raises that is away, or not as it should be: both are waited for."""
+"""Errors of a database or server that is away or not as it should be: the relay waits for both."""
 
 
 class Relay:
-    """Hands over what stands in the outbox of a database: an engine of SQLAlchemy's, async or not, or a URL.
+    """Hands over the rows in the outbox of a database, which is an SQLAlchemy engine, async or not, or a URL.
 
-    Beside an app it runs in a block, `async with Relay(engine):`, or as the app's `lifespan=relay.lifespan`; alone by
-    `run`, or as `treadle outbox`. `client` is the open client to hand over with; left out, the relay opens one of its
-    own, by `TREADLE_URL` and `TREADLE_TOKEN`. `batch` is how many rows are taken at once, and `interval` how many
-    seconds pass between two looks when nothing waits.
+    Run it beside an app in a block, `async with Relay(engine):`, or as the app's `lifespan=relay.lifespan`; on its own
+    with `run`, or as `treadle outbox`. `client` is an open client to use; by default the relay opens its own, from
+    `TREADLE_URL` and `TREADLE_TOKEN`. `batch` is how many rows are taken at once, and `interval` how many seconds pass
+    between two checks when nothing waits.
 
-    A row is deleted once the server has its task. A server or database that is away is waited for. What the server
-    refuses for good is noted in its row and harms no other. Several relays may run: where the database can skip locked
-    rows (PostgreSQL, MySQL, MariaDB) each takes others, elsewhere the server finds that it has them already.
+    A row is deleted once the server has its task. The relay waits for a server or database that is away. If the server
+    refuses a row for good, that is recorded in the row and does not affect others. Several relays may run: where the
+    database can skip locked rows (PostgreSQL, MySQL, MariaDB) each takes different ones; elsewhere the server
+    recognises tasks that it already has.
 
-    Raises `InvalidSetting` for a URL that can't be used, and `ValueError` for numbers out of bounds.
+    Raises `InvalidSetting` for a URL that can't be used, and `ValueError` for numbers out of range.
     """
 
     def __init__(
@@ -90,9 +91,9 @@ class Relay:
         interval: float = 0.5,
     ) -> None:
         if not 1 <= batch <= MOST_ROWS:
-            raise ValueError(f"batch is how many rows are taken at once, from 1 to {MOST_ROWS}, not {batch}")
+            raise ValueError(f"batch must be a number of rows from 1 to {MOST_ROWS}, not {batch}")
         if not interval > 0:
-            raise ValueError(f"interval is the time between two looks in seconds, more than 0, not {amount(interval)}")
+            raise ValueError(f"interval must be more than 0 seconds, not {amount(interval)}")
         self._database = Database(database)
         self._client = client
         self._table = table
@@ -103,13 +104,13 @@ class Relay:
         self._waits = QuietLog(log)
 
     def __repr__(self) -> str:
-        # The password may stand among the parameters too, as in libpq's URLs.
+        # The password may also be among the parameters, as in libpq's URLs.
         url = self._database.url.difference_update_query(("password", "sslpassword"))
         return f"<Relay of {self._table.fullname} in {url!r}>"
 
     async def __aenter__(self) -> Self:
         self._stopping = asyncio.Event()
-        # No task group: it would wrap the errors of the block.
+        # Not a task group, which would wrap the errors of the block.
         self._running = asyncio.create_task(self.run(), name="treadle-outbox")
         return self
 
@@ -128,9 +129,9 @@ class Relay:
             yield
 
     async def run(self) -> None:
-        """Run until `stop` is called; a database or a server that is away is waited for, and told in the log."""
+        """Run until `stop` is called; waits for a database or server that is away, and logs that."""
         async with self._opened() as client:
-            log.info("%r hands over to %r", self, client)
+            log.info("%r is handing over to %r", self, client)
             pauses = delays()
             while not self._stopping.is_set():
                 pause = self._interval
@@ -140,12 +141,14 @@ class Relay:
                     self._waits.say(_said(error), "trying again")
                     pause = next(pauses)
                 except Exception:
-                    # A defect, or a driver's own error: the next turn may well do.
-                    log.exception("%r has failed; trying again", self)
+                    # A bug, or a driver's own error: the next turn may well succeed.
+                    log.exception("%r has failed; retrying", self)
                     pause = next(pauses)
                 else:
                     if swept is None:
-                        log.warning("%r has ended in the midst of rows; what it left there is handed over again", self)
+                        log.warning(
+                            "%r was stopped while handing over rows; the next relay hands them over again", self
+                        )
                     elif swept.left:
                         self._waits.say(f"some rows must wait ({swept.why})", "trying again")
                         pause = max(pause, next(pauses))
@@ -157,21 +160,21 @@ class Relay:
                 await self._pause(pause)
 
     async def run_with_signals(self) -> None:
-        """Do as `run`, until SIGTERM or SIGINT."""
+        """Run like `run`, until SIGTERM or SIGINT."""
         with ended_by(self.stop):
             await self.run()
 
     async def run_once(self) -> Swept:
-        """Hand over what waits at this moment, and return what became of it.
+        """Hand over the rows that are waiting now, and return what became of them.
 
-        Raises `NoOutbox`, what the database raises, `ConnectionFailed`, and the `ProblemError` of a server that refuses
-        whatever comes.
+        Raises `NoOutbox`, what the database raises, `ConnectionFailed`, and a `ProblemError` when the server refuses
+        every request.
         """
         async with self._opened() as client:
             return await self._sweep(client)
 
     def stop(self) -> None:
-        """End, at once while it waits; what is being handed over has some seconds to end. In the relay's own thread."""
+        """End, at once while it is waiting, else within some seconds. Call it in the thread in which the relay runs."""
         self._stopping.set()
 
     @asynccontextmanager
@@ -184,10 +187,10 @@ class Relay:
                 yield await stack.enter_async_context(Client(patience=PATIENCE, default=False))
 
     async def _sweep(self, client: Client) -> Swept:
-        """Hand over all that waits by now, batch by batch.
+        """Hand over all rows that are waiting now, batch by batch.
 
-        What comes meanwhile is left for the next turn: where it kept coming this one would not end, and what was
-        committed behind its back, with an earlier number, or had to wait, would never be seen again.
+        Rows that arrive meanwhile are left for the next turn. If they kept coming, this one would never end, and rows
+        that were committed late with an earlier number, or had to wait, would never be looked at again.
         """
         async with self._database.begin() as do:
             await do(check_table, self._table)
@@ -200,7 +203,7 @@ class Relay:
             after = rows[-1].seq
             swept.add(outcome)
             for row, problem in outcome.refused:
-                log.error("the task %s of %s is refused: %s", row.id, row.job, problem.get("detail"))
+                log.error("task %s of %s was refused: %s", row.id, row.job, problem.get("detail"))
         return swept
 
     async def _hand_batch(self, client: Client, after: int, last: int) -> tuple[list[Row], HandingOutcome]:
@@ -210,7 +213,7 @@ class Relay:
                 outcome = await self._hand(client, rows)
                 await do(note_outcomes, self._table, outcome.handed, outcome.refused)
             return rows, outcome
-        # Nobody may have to wait for the server in order to write: the rows are not held meanwhile.
+        # Rows are not locked meanwhile, so that no writer has to wait for the server.
         async with self._database.begin() as do:
             rows = await do(take, self._table, after, last, self._batch)
         outcome = await self._hand(client, rows)
@@ -219,13 +222,13 @@ class Relay:
         return rows, outcome
 
     async def _hand(self, client: Client, rows: list[Row]) -> HandingOutcome:
-        """Hand rows over; when the relay is stopped meanwhile and that takes long, leave them as they are."""
+        """Hand rows over; if the relay is stopped meanwhile and it takes too long, leave them as they are."""
         if not rows:
             return HandingOutcome()
         return await self._in_time(hand_over(client, rows), GRACE) or HandingOutcome()
 
     async def _in_time(self, work: Coroutine[Any, Any, R], seconds: float) -> R | None:
-        """Do the work; when the relay is stopped meanwhile, and these seconds pass, cancel it and return None."""
+        """Do the work; if the relay is stopped, give it so many more seconds, then cancel it and return None."""
         working = asyncio.create_task(work)
         stopping = asyncio.create_task(self._stopping.wait())
         try:
@@ -245,6 +248,6 @@ class Relay:
 
 
 def _said(error: BaseException) -> str:
-    """Return an error's own words; of the database's without the statement, whose values are nobody's business."""
+    """Return an error's own message; a database error's without the statement, whose values are private."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     return str(cause) or type(cause).__name__

@@ -1,4 +1,4 @@
-"""What the relay reads and writes of the outbox: the next rows, and what became of them."""
+"""The relay's queries on the outbox: the next rows, and what became of them."""
 
 import json
 from collections.abc import Callable, Collection, Sequence
@@ -28,21 +28,21 @@ from sqlalchemy.dialects import sqlite
 from treadle.errors import NoOutbox
 
 LOCKING: Final = frozenset({"postgresql", "mysql", "mariadb"})
-"""Databases whose rows a relay can lock so that another one takes those behind them (SKIP LOCKED)."""
+"""Databases in which a relay can lock rows so that another one takes those behind them (SKIP LOCKED)."""
 
 BEFORE_ALL: Final = -(2**63)
-"""A place before every row's: who gives numbers of his own may give 0."""
+"""A place before that of every row: a program that numbers its own rows may use 0."""
 
 MOST_CHARACTERS: Final = 8_000_000
-"""Text of the bodies that are held in memory at once, unless a single one is longer."""
+"""The most characters of bodies that are held in memory at once, unless a single one is longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A submit in the outbox. What in SQLite is no UTF-8 stands here as bytes."""
+    """A submit in the outbox. On SQLite, text that is not UTF-8 is given as bytes."""
 
     seq: int
-    """Its place: rows are handed over in this order."""
+    """The row's place: rows are handed over in this order."""
     id: str
     """The task's id."""
     room: str
@@ -52,24 +52,24 @@ class Row:
     body: str
     """The payload and the options, as JSON."""
     registration: str | None
-    """What registers the job where it is missing, as JSON."""
+    """The registration of the job, as JSON, for when it is missing."""
     created_at: datetime | None
-    """When it was written, by the writer's clock; aware, UTC. None: what stands there, in SQLite, is no instant."""
+    """When it was written, by the writer's clock; aware, UTC. None on SQLite if the column holds no valid time."""
     refused_at: datetime | None = None
     """When the server refused it for good; aware, UTC."""
     problem: dict[str, Any] | None = None
-    """With which problem (RFC 9457)."""
+    """The problem with which it was refused (RFC 9457)."""
 
 
 class _WhateverIsThere(sqlite.DATETIME):
-    """An instant of SQLite's, whose column takes numbers and words too: what is none is read as null.
+    """A time in SQLite, whose columns also accept numbers and text: an invalid one is read as null.
 
-    It may come as bytes, for so the relay reads it. The table's own columns are not of it: a migration that is made of
-    them names their types, and only SQLAlchemy's are there.
+    It may come as bytes, because the relay reads it as such. The table's own columns don't have this type, because a
+    migration that Alembic generates names the columns' types and imports only SQLAlchemy's.
     """
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], datetime | None]:
-        """Return what reads a value."""
+        """Return the function that reads a value."""
         reading = super().result_processor(dialect, coltype)
 
         def read(value: Any) -> datetime | None:
@@ -82,12 +82,12 @@ class _WhateverIsThere(sqlite.DATETIME):
 
 
 def utc_now() -> datetime:
-    """Return the instant as the table keeps it: in UTC, without a zone, which not every database has."""
+    """Return the present time as the table stores it: in UTC, without a zone, which not every database has."""
     return datetime.now(UTC).replace(tzinfo=None)
 
 
 def check_table(connection: Connection, table: Table) -> None:
-    """Raise `NoOutbox` when the table is not there."""
+    """Raise `NoOutbox` when the table does not exist."""
     if not inspect(connection).has_table(table.name, schema=connection.schema_for_object(table)):
         raise NoOutbox(
             f"the database has no table {table.fullname}: create it with treadle.outbox.create_table, with your"
@@ -96,15 +96,15 @@ def check_table(connection: Connection, table: Table) -> None:
 
 
 def last_waiting(connection: Connection, table: Table) -> int:
-    """Return the highest number of a row that waits, else the place before all."""
+    """Return the highest number of a waiting row, or the place before all if there is none."""
     last: int | None = connection.scalar(select(func.max(table.c.seq)).where(table.c.refused_at.is_(None)))
     return BEFORE_ALL if last is None else last
 
 
 def take(connection: Connection, table: Table, after: int, last: int, most: int) -> list[Row]:
-    """Return the rows behind `after` that wait, up to `last`, in order: at most `most`, fewer where bodies are long.
+    """Return the next waiting rows after `after`, up to `last`, in order: at most `most`, fewer if bodies are long.
 
-    Where the database can, they are locked until the transaction ends, and those that another relay has are left out.
+    If the database can, they are locked until the transaction ends, and rows locked by another relay are left out.
     """
     c = table.c
     waits = (c.refused_at.is_(None), c.seq > after, c.seq <= last)
@@ -127,12 +127,13 @@ def take(connection: Connection, table: Table, after: int, last: int, most: int)
 def note_outcomes(
     connection: Connection, table: Table, handed: Sequence[Row], refused: Collection[tuple[Row, Any]]
 ) -> None:
-    """Delete the rows that were handed over, and note with which problem others were refused."""
+    """Delete the rows that were handed over, and record the problems of those that were refused."""
     c = table.c
-    # Bytes that stand in SQLite in place of a text are equal to no text, and what is no UTF-8 is given to it as bytes.
+    # In SQLite, bytes in place of text never equal text, and a value that is not UTF-8 can only be passed as bytes.
     id_, written = (cast(c.id, LargeBinary), _bytes_of) if _keeps_whatever(connection) else (c.id, str)
     if handed:
-        # By their ids too: where numbers begin anew in an emptied table, these may be other rows by now.
+        # By their ids too: where an emptied table numbers its rows from the start again, these may be other rows by
+        # now.
         same = and_(c.seq.in_([row.seq for row in handed]), id_.in_([written(row.id) for row in handed]))
         connection.execute(delete(table).where(same))
     if refused:
@@ -145,10 +146,10 @@ def note_outcomes(
 
 
 def readable(connection: Connection, table: Table, *names: str) -> list[ColumnElement[Any]]:
-    """Return these columns, else all of a row's, as they are to be read.
+    """Return these columns, or all of a row's, in the form in which they are to be read.
 
-    SQLite's as bytes: drivers fail at text that is no UTF-8, and one such text would keep all rows that are read with
-    it from being handed over.
+    SQLite's are read as bytes: drivers fail on text that is not UTF-8, and one such text would keep all rows that are
+    read with it from being handed over.
     """
     columns: list[ColumnElement[Any]] = [table.c[name] for name in names or (field.name for field in fields(Row))]
     if not _keeps_whatever(connection):
@@ -162,7 +163,7 @@ def _as_bytes(column: ColumnElement[Any]) -> ColumnElement[Any]:
 
 
 def text_of(read: Any) -> Any:
-    """Return the text of a column that was read, which SQLite gives as bytes; such that are no UTF-8 as they are."""
+    """Return the text of a column, which SQLite gives as bytes; bytes that are not UTF-8 are returned unchanged."""
     try:
         return read.decode() if isinstance(read, bytes) else read
     except UnicodeDecodeError:
@@ -170,7 +171,7 @@ def text_of(read: Any) -> Any:
 
 
 def not_utf8(row: Row) -> str | None:
-    """Return which of a row's texts is no UTF-8, if one is."""
+    """Return the name of a text of the row that is not UTF-8; None if there is none."""
     names = ("id", "room", "job", "body", "registration")
     return next((name for name in names if isinstance(getattr(row, name), bytes)), None)
 
@@ -180,12 +181,12 @@ def _bytes_of(text: str | bytes) -> bytes:
 
 
 def _keeps_whatever(connection: Connection) -> bool:
-    """Return whether a column of texts may hold what is none."""
+    """Return whether a text column may hold something other than text."""
     return connection.dialect.name == "sqlite"
 
 
 def as_row(found: Any) -> Row:
-    """Return a row as it was read."""
+    """Return a row from a query's result."""
     return Row(
         seq=found.seq,
         id=text_of(found.id),
@@ -200,7 +201,7 @@ def as_row(found: Any) -> Row:
 
 
 def _problem(written: Any) -> dict[str, Any] | None:
-    """Return the problem of a row; what another program has written there, and is none, is what it says."""
+    """Return the problem of a row; anything else that another program has written there becomes its detail."""
     try:
         problem = json.loads(written or "null")
     except (TypeError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""A submit as a row of the outbox, written within the caller's own transaction."""
+"""Submits as rows of the outbox, written within the caller's own transaction."""
 
 import json
 from collections.abc import Iterable
@@ -44,11 +44,11 @@ async def submit(
     codec: "Codec | None" = None,
     table: Table = TABLE,
 ) -> TaskId:
-    """Write `task.bind(…)` into the outbox, in the transaction of an async connection or session, and return its id.
+    """Write `task.bind(…)` to the outbox, in the transaction of an async connection or session, and return its id.
 
-    Nothing is asked of the server, which refuses what it must when the row is handed over. `options` go over the bound
-    ones; a `delay` counts from now. `room` is the room that it is submitted from: left out, `TREADLE_ROOM`, else the
-    task's own. An encrypted task is encrypted in the row, by `codec` or the keys of the environment. Raises
+    The server is not asked; it checks the submit when the row is handed over. `options` override the bound ones; a
+    `delay` counts from now. `room` is the room that it is submitted from: by default `TREADLE_ROOM`, or else the task's
+    own. An encrypted task is encrypted in the row, by `codec` or the keys of the environment. Raises
     `InvalidArguments`, `NoCodec` without such keys, and what the database raises.
     """
     return (await submit_many(connection, [bound], options=options, room=room, codec=codec, table=table))[0]
@@ -63,7 +63,7 @@ async def submit_many(
     codec: "Codec | None" = None,
     table: Table = TABLE,
 ) -> list[TaskId]:
-    """Write many tasks, in this order, and return their ids. Raises `InvalidArguments` and `NoCodec` as `submit`."""
+    """Write many tasks, in this order, and return their ids. Raises `InvalidArguments` and `NoCodec`, as `submit`."""
     if not isinstance(connection, _ASYNC):
         raise InvalidArguments(_wrong(connection, "an async connection or session", "submit_sync"))
     rows = _rows(bounds, options, room, _sealer(codec))
@@ -72,7 +72,7 @@ async def submit_many(
     return [row["id"] for row in rows]
 
 
-# Stands twice: type checkers, editors and help() show each function's parameters as they stand with it.
+# Stands twice: type checkers, editors and help() show each function's parameters as written with it.
 def submit_sync(
     connection: Sync,
     bound: Bound[Any],
@@ -82,11 +82,11 @@ def submit_sync(
     codec: "Codec | None" = None,
     table: Table = TABLE,
 ) -> TaskId:
-    """Do as `submit`, in the transaction of a connection or session that is not async."""
+    """Write a task as `submit` does, in the transaction of a connection or session that is not async."""
     return submit_many_sync(connection, [bound], options=options, room=room, codec=codec, table=table)[0]
 
 
-# Stands twice: likewise, and what is awaited there is not here.
+# Stands twice: as above, and nothing is awaited here.
 def submit_many_sync(
     connection: Sync,
     bounds: Iterable[Bound[Any]],
@@ -96,9 +96,9 @@ def submit_many_sync(
     codec: "Codec | None" = None,
     table: Table = TABLE,
 ) -> list[TaskId]:
-    """Do as `submit_many`, in the transaction of a connection or session that is not async.
+    """Write many tasks as `submit_many` does, in the transaction of a connection or session that is not async.
 
-    Raises `InvalidArguments` and `NoCodec` as `submit`.
+    Raises `InvalidArguments` and `NoCodec`, as `submit` does.
     """
     if not isinstance(connection, _SYNC):
         raise InvalidArguments(_wrong(connection, "a connection or session that is not async", "await submit"))
@@ -109,7 +109,7 @@ def submit_many_sync(
 
 
 def _wrong(given: object, wanted: str, other: str) -> str:
-    return f"the outbox is written through {wanted} of SQLAlchemy's, not {given!r}; see also {other}"
+    return f"the outbox needs {wanted} of SQLAlchemy, not {given!r}; see also {other}"
 
 
 def _rows(
@@ -117,7 +117,7 @@ def _rows(
 ) -> list[dict[str, Any]]:
     given = checked_bounds(bounds)
     items = [item_of(one.task.full_name, one.payload, over(options, one.options)) for one in given]
-    # Here and not when it is handed over: the row lies in the user's database, and the relay needs no keys.
+    # Encrypted now rather than when it is handed over: the row is in the user's database, and the relay needs no keys.
     items = [
         sealed_item(sealer, item, one.task) if one.task.encrypted else item
         for one, item in zip(given, items, strict=True)
@@ -129,7 +129,7 @@ def _rows(
 def _row(task: Submittable, item: dict[str, Any], room: str | None) -> dict[str, Any]:
     body = {name: value for name, value in item.items() if name not in {"id", "job"}}
     if (delay := body.pop("delay", None)) is not None:
-        # From now, not from whenever it is handed over.
+        # From now, not from when it is handed over.
         body["scheduled_at"] = (datetime.now(UTC) + timedelta(seconds=delay)).isoformat()
     return {
         "id": item["id"],
@@ -142,13 +142,13 @@ def _row(task: Submittable, item: dict[str, Any], room: str | None) -> dict[str,
 
 
 def _ascii(body: bytes) -> str:
-    """Return JSON as text that every database keeps, whatever its encoding is."""
+    """Return JSON as text that every database can store, whatever its encoding."""
     return body.decode() if body.isascii() else json.dumps(json.loads(body))
 
 
 @lru_cache(maxsize=1)
 def _settings() -> Settings:
-    """Return the settings; reading the environment takes longer than the whole row."""
+    """Return the settings, cached because reading the environment takes longer than writing the whole row."""
     return Settings()
 
 

@@ -1,4 +1,4 @@
-"""The table of the outbox, in the user's own database, whichever it is."""
+"""The table of the outbox, in the user's own database, of whichever kind."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement, co
 NAME: Final = "treadle_outbox"
 
 _SHORTEST_LIMIT = 63
-"""Characters that an index's name may have in every database: in PostgreSQL."""
+"""The most characters of an index's name that every database allows: PostgreSQL's limit."""
 
 _RowKey = BigInteger().with_variant(Integer, "sqlite")
 
@@ -31,15 +31,15 @@ _Long = UnicodeText().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
 
 
 def table_in(metadata: MetaData, name: str = NAME, *, schema: str | None = None) -> Table:
-    """Return the outbox as a table of this metadata, which then creates and migrates it with its others.
+    """Return the outbox as a table of this metadata, which then creates and migrates it along with its other tables.
 
-    `seq` is the order in which rows are handed over, `id` the task's id (a UUID), `job` its `room:category:name`,
-    `room` where it is submitted from. `body` is an object with the payload and what options it has, `registration` what
-    registers the job where it is missing, `problem` with which problem the server refused it for good: all three JSON.
-    Instants are UTC.
+    `seq` is the order in which rows are handed over, `id` the task's id (a UUID), `job` its `room:category:name`, and
+    `room` where it is submitted from. `body` is an object with the payload and any options, `registration` registers
+    the job if it is missing, and `problem` is the problem with which the server refused it for good: all three are
+    JSON. Times are in UTC.
 
-    It is the same table at each call. A program that calls it anything but `treadle_outbox` gives it to `submit` and
-    `Relay` as `table`.
+    Each call returns the same table. If you name it other than `treadle_outbox`, pass it to `submit` and `Relay` as
+    `table`.
     """
     within = schema if schema is not None else metadata.schema
     if (known := metadata.tables.get(f"{within}.{name}" if within else name)) is not None:
@@ -58,30 +58,30 @@ def table_in(metadata: MetaData, name: str = NAME, *, schema: str | None = None)
         Column("problem", _Long),
         Index(_index_name(name), "refused_at", "seq"),
         schema=schema,
-        # A number that was given is never given again: a relay may still mean the row that had it.
+        # Numbers are never reused: a relay may still refer to the row that had one.
         sqlite_autoincrement=True,
     )
 
 
 def _index_name(name: str) -> str:
-    """Return the index's name: of one that is too long for some database, that one's dialect makes a shorter one."""
+    """Return the index's name; if it is too long for some database, its dialect shortens it."""
     whole = f"ix_{name}_refused_at"
     return whole if len(whole) <= _SHORTEST_LIMIT else conv(whole)
 
 
 TABLE: Final[Table] = table_in(MetaData())
-"""The outbox as it is when a program says nothing of it."""
+"""The outbox table that is used by default."""
 
 
 def create_table(connection: Connection, table: Table = TABLE) -> None:
-    """Create the table unless it is there; in an async program `await connection.run_sync(create_table)`."""
+    """Create the table if it does not exist; in async code `await connection.run_sync(create_table)`."""
     table.create(connection, checkfirst=True)
 
 
 def ddl(dialect: Dialect, table: Table = TABLE) -> str:
-    """Return the statements that create the table, in the words of this database: `ddl(engine.dialect)`.
+    """Return the statements that create the table, in the SQL of this database: `ddl(engine.dialect)`.
 
-    Raises SQLAlchemy's `IdentifierError` for a name that is too long there, as `create_table` does.
+    Raises SQLAlchemy's `IdentifierError` if the table's name is too long there, as `create_table` does.
     """
     dialect.validate_identifier(table.name)
     statements: list[ExecutableDDLElement] = [CreateTable(table), *(CreateIndex(index) for index in table.indexes)]

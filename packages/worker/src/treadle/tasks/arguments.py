@@ -1,9 +1,9 @@
-"""What a type checker knows of a call that takes a task's arguments, with `options=` beside them or without.
+"""The types of calls that take a task's arguments, with or without `options=` beside them.
 
-A `ParamSpec` can't be given a keyword of one's own: `*args: P.args, options: Options, **kwargs: P.kwargs` is no
-signature. A parameter before `*args` can be, and may be passed by name when no positional argument comes before it. So
+A keyword can't be added to a `ParamSpec`: `*args: P.args, options: Options, **kwargs: P.kwargs` is not a valid
+signature. A parameter before `*args` is valid, and may be passed by name if no positional argument comes before it. So
 each number of positional arguments has an overload of its own, which takes that many parameters off the front of the
-`ParamSpec`: six beside `options`; whoever has more names them.
+`ParamSpec`: up to six beside `options`; further arguments have to be passed by name.
 """
 
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
@@ -86,7 +86,7 @@ class Call(Protocol[P, T_co]):
     """A method that takes the arguments of a task's function, and `options=Options(…)` beside them."""
 
     def takes(self, *args: P.args, **kwargs: P.kwargs) -> T_co:
-        """Take the arguments alone; for the type checker."""
+        """Take the arguments alone; only for type checkers."""
 
     @overload
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co: ...
@@ -113,7 +113,7 @@ class Call(Protocol[P, T_co]):
         *args: Q.args,
         **kwargs: Q.kwargs,
     ) -> T_co: ...
-    # Stands twice: an overload for each number of arguments before the options, and no type says "so many".
+    # Stands twice: each number of arguments before `options` needs an overload of its own.
     @overload
     def __call__(
         self: "Takes5[A, B, C, D, E, Q, T_co]",

@@ -1,4 +1,4 @@
-"""What a run's context gives to be awaited: it is there already, or it is noted until it was begun."""
+"""Awaitables that a run's context returns: those that are already done, and a record of those not yet awaited."""
 
 import asyncio
 from collections.abc import Coroutine, Generator
@@ -8,11 +8,11 @@ from typing import Any, Generic, TypeVar
 R = TypeVar("R")
 
 FEW = 16
-"""So much may be noted before it is looked for what was begun meanwhile."""
+"""How many coroutines are recorded before those that were begun meanwhile are removed."""
 
 
 class Done(Generic[R]):
-    """What is there already: awaiting it gives it at once."""
+    """An awaitable that is already done: awaiting it returns its value at once."""
 
     def __init__(self, value: R) -> None:
         self._value = value
@@ -23,7 +23,7 @@ class Done(Generic[R]):
 
 
 class Credential(str):
-    """A credential that is at hand. Awaiting it gives itself, so that code of every kind may write the same."""
+    """A credential as a str that can also be awaited, so that all kinds of code can write the same."""
 
     __slots__ = ()
 
@@ -33,27 +33,27 @@ class Credential(str):
 
 
 class Unawaited:
-    """What async code was given to be awaited: a run that returns before that has not done it, and is to say so."""
+    """The coroutines that async code was given to await; a run that returns without awaiting them is an error."""
 
     def __init__(self) -> None:
         self._given: list[tuple[str, Coroutine[Any, Any, Any]]] = []
         self._most = FEW
 
     def note(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
-        """Note that `work` is to be awaited, which errors call `what`."""
+        """Record a coroutine that is to be awaited; error messages call it `what`."""
         self._given.append((what, work))
         if len(self._given) > self._most:
             self._given = self._left()
             self._most = max(FEW, 2 * len(self._given))
 
     def said(self) -> str | None:
-        """Return what is to be said of what was never begun, which is given up; None when there is nothing."""
+        """Return an error message for coroutines that were never begun, and close them; None if there are none."""
         left = self._left()
         for _, work in left:
             _forget(work)
         if not left:
             return None
-        return f"{left[0][0]} was asked for and never awaited, so that it was not done: write `await` before it"
+        return f"{left[0][0]} was never awaited, so nothing happened: write `await` before it"
 
     def _left(self) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
         # One that was cancelled before it began is closed.
@@ -61,7 +61,7 @@ class Unawaited:
 
 
 def _forget(work: Coroutine[Any, Any, Any]) -> None:
-    """End what has not begun and nobody is to be warned of, be it given to `asyncio.create_task`."""
+    """End a coroutine that has not begun, without a warning, even if it was passed to `asyncio.create_task`."""
     for task in asyncio.all_tasks():
         if task.get_coro() is work:
             task.cancel()

@@ -1,4 +1,4 @@
-"""Chains and groups: flows of the two usual shapes, without a flow to name."""
+"""Chains and groups: flows of the two most usual shapes, written without a `Flow`."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, overload
@@ -29,32 +29,32 @@ class _Takes(Protocol[T_contra, R_co]):
 
 
 class Stage(Protocol[T_contra, R_co]):
-    """A task, with options or without, that can be called with one argument: what the one before it returned."""
+    """A task, with or without options, that can be called with one argument: the result of the one before it."""
 
     @property
     def bind(self) -> _Takes[T_contra, R_co]:
-        """What takes its arguments."""
+        """Binds its argument."""
 
 
 class Group(Generic[R_co]):
-    """Tasks beside each other, whose results are a list; submit it, begin a chain with it, or add it to a flow."""
+    """Tasks side by side, whose results are a list; submit it, begin a chain with it, or add it to a flow."""
 
     def __init__(self, members: "Sequence[Bound[R_co] | Chain[R_co]]") -> None:
         self.members = members
 
     def into(self, flow: Flow) -> list[R_co]:
-        """Put its tasks into a flow and return their nodes."""
+        """Add its tasks to a flow and return their nodes."""
         return [flow.add(member) for member in self.members]
 
     async def submit(self, client: "Client | None" = None) -> list[TaskHandle[R_co]]:
-        """Submit its tasks as one flow and return their handles; raises as `Flow.submit`."""
+        """Submit its tasks as one flow and return their handles; raises as `Flow.submit` does."""
         flow = Flow()
         nodes = self.into(flow)
         await flow.submit(client)
         return [flow.handle(node) for node in nodes]
 
     def submit_sync(self, client: "SyncClient | Client | None" = None) -> "list[SyncHandle[R_co]]":
-        """Do as `submit`, and block."""
+        """Submit like `submit`, but block."""
         from treadle.client.sync import SyncHandle
 
         flow = Flow()
@@ -64,28 +64,28 @@ class Group(Generic[R_co]):
 
 
 class Chain(Generic[R_co]):
-    """Tasks of which each takes what the one before returned; submit it, or add it to a flow."""
+    """Tasks each of which takes the result of the one before; submit it, or add it to a flow."""
 
     def __init__(self, first: "_First[Any]", then: "Sequence[Task[Any, Any] | Configured[Any, Any]]") -> None:
         self.first = first
         self.then = then
 
     def into(self, flow: Flow) -> R_co:
-        """Put its tasks into a flow and return the last one's node."""
+        """Add its tasks to a flow and return the last one's node."""
         node: Any = flow.add(self.first)
         for task in self.then:
             node = flow.add(task, node)
         return node  # type: ignore[no-any-return]  # it stands for the result
 
     async def submit(self, client: "Client | None" = None) -> TaskHandle[R_co]:
-        """Submit its tasks as one flow and return the last one's handle; raises as `Flow.submit`."""
+        """Submit its tasks as one flow and return the last one's handle; raises as `Flow.submit` does."""
         flow = Flow()
         node = self.into(flow)
         await flow.submit(client)
         return flow.handle(node)
 
     def submit_sync(self, client: "SyncClient | Client | None" = None) -> "SyncHandle[R_co]":
-        """Do as `submit`, and block."""
+        """Submit like `submit`, but block."""
         from treadle.client.sync import SyncHandle
 
         flow = Flow()
@@ -98,12 +98,12 @@ _First: TypeAlias = "Bound[R] | Chain[R]"
 
 
 def group(*members: "Bound[R] | Chain[R]") -> Group[R]:
-    """Return tasks beside each other, `task.bind(…)` or chains: `group(*[fetch.bind(url=url) for url in urls])`.
+    """Return tasks side by side, each `task.bind(…)` or a chain: `group(*[fetch.bind(url=url) for url in urls])`.
 
-    Raises `InvalidArguments` for none, and for what is neither.
+    Raises `InvalidArguments` without any, and for anything else.
     """
     if not members:
-        raise InvalidArguments("a group has at least one task")
+        raise InvalidArguments("a group needs at least one task")
     for member in members:
         _check_first(member, "a group is of", Chain)
     return Group(members)
@@ -125,7 +125,7 @@ def chain(
     sixth: Stage[E, Any], /, *then: Stage[Any, Any],
 ) -> Chain[Any]: ...  # fmt: skip
 def chain(first: Any, /, *then: Any) -> Chain[Any]:
-    """Return tasks of which each takes what the one before returned, as its first argument.
+    """Return tasks each of which takes the result of the one before as its first argument.
 
     The first is `task.bind(…)`, a chain, or a group, whose results are a list; the others are tasks, or
     `task.with_options(…)`: `chain(fetch.bind(url=url), clean, count)`. Raises `InvalidArguments` for anything else.
@@ -133,7 +133,7 @@ def chain(first: Any, /, *then: Any) -> Chain[Any]:
     _check_first(first, "a chain begins with", Chain, Group)
     for one in then:
         if not isinstance(one, Task | Configured):
-            raise InvalidArguments(f"a chain goes on with tasks, or task.with_options(…), not {brief(one)}")
+            raise InvalidArguments(f"a chain continues with tasks, or task.with_options(…), not {brief(one)}")
     return Chain(first, then)
 
 

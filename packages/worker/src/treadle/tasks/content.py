@@ -1,4 +1,4 @@
-"""What a task uploads: bytes, or a file; and the upload, which is awaited or done."""
+"""Uploads of a task: their content, bytes or a file, and the awaitable upload itself."""
 
 import asyncio
 import mimetypes
@@ -26,7 +26,7 @@ DEFAULT_TYPE = "application/octet-stream"
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Something to be uploaded under a name: bytes, or a file, which may grow meanwhile and change in no other way."""
+    """Content to upload under a name: bytes, or a file, which may grow meanwhile but must not change otherwise."""
 
     data: bytes | Path
     name: str
@@ -34,15 +34,15 @@ class Content:
 
 
 def content_of(source: "bytes | Path", name: str | None, content_type: str | None) -> Content:
-    """Return what is to be uploaded; a file's name is its own unless another is given.
+    """Return the content to upload, by default under the file's own name.
 
-    Raises `InvalidArguments` for a missing file, for bytes without a name, and for a name or type that is none.
+    Raises `InvalidArguments` for a missing file, bytes without a name, and an invalid name or type.
     """
     if isinstance(source, Path) and not source.is_file():
-        raise InvalidArguments(f"{source} is no file: upload a path, bytes, or an async iterator of bytes")
+        raise InvalidArguments(f"{source} is not a file: upload a path, bytes, or an async iterator of bytes")
     if name is None:
         if not isinstance(source, Path):
-            raise InvalidArguments("bytes have no name of their own: upload(data, name='…')")
+            raise InvalidArguments("bytes have no name: use upload(data, name='…')")
         name = source.name
     if content_type is None:
         content_type = mimetypes.guess_type(name)[0] or DEFAULT_TYPE
@@ -55,43 +55,43 @@ def content_of(source: "bytes | Path", name: str | None, content_type: str | Non
 
 
 def is_stream(source: Source) -> bool:
-    """Return whether the source is an async iterator. Raises `InvalidArguments` where none can be awaited."""
+    """Return whether the source is an async iterator. Raises `InvalidArguments` if it is and can't be awaited here."""
     if not isinstance(source, AsyncIterable):
         return False
     if not has_loop():
-        raise InvalidArguments("an async iterator is uploaded by async code: give bytes or a path here")
+        raise InvalidArguments("an async iterator needs async code: give bytes or a path here")
     return True
 
 
 def plain(source: Source) -> bytes | Path:
-    """Return bytes as they are, and a path as one. Raises `InvalidArguments` for anything else."""
+    """Return bytes, or a path as a `Path`. Raises `InvalidArguments` for anything else."""
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source)
     if isinstance(source, str | os.PathLike):
         return Path(source)
-    raise InvalidArguments(f"{brief(source)} is no file: upload a path, bytes, or an async iterator of bytes")
+    raise InvalidArguments(f"{brief(source)} is not a file: upload a path, bytes, or an async iterator of bytes")
 
 
 @asynccontextmanager
 async def spooled(source: "AsyncIterable[bytes]") -> AsyncIterator[Path]:
-    """Give a file with all that the iterator yields, for its size must be known before it is sent.
+    """Provide a temporary file with all that the iterator yields, as its size must be known before it is sent.
 
-    Raises `InvalidArguments` for what is no bytes.
+    Raises `InvalidArguments` for anything but bytes.
     """
     descriptor, name = tempfile.mkstemp(prefix="treadle-")
     try:
         with os.fdopen(descriptor, "wb") as file:
             async for piece in source:
                 if not isinstance(piece, bytes | bytearray | memoryview):
-                    raise InvalidArguments(f"the async iterator yielded {brief(piece)}, and what is uploaded is bytes")
+                    raise InvalidArguments(f"the async iterator yielded {brief(piece)} instead of bytes")
                 await asyncio.to_thread(file.write, piece)
         yield Path(name)
     finally:
-        Path(name).unlink()  # noqa: ASYNC240 - a temporary file's, which takes microseconds
+        Path(name).unlink()  # noqa: ASYNC240 - of a temporary file, which takes microseconds
 
 
 class Uploading:
-    """An upload: `await` it for the artifact; in threads and processes it is done, and `item` has the artifact."""
+    """An upload: `await` it for the artifact; in threads and processes it is already done: `item` is the artifact."""
 
     def __init__(self, work: "Coroutine[Any, Any, ArtifactItem] | ArtifactItem") -> None:
         self.work = work
@@ -101,7 +101,7 @@ class Uploading:
     def item(self) -> "ArtifactItem":
         """The stored artifact. Raises `RuntimeError` in async code that did not await the upload."""
         if self._item is None:
-            raise RuntimeError("the upload was not awaited: item = await ctx.upload(…)")
+            raise RuntimeError("the upload was never awaited: write item = await ctx.upload(…)")
         return self._item
 
     def __await__(self) -> "Generator[Any, None, ArtifactItem]":

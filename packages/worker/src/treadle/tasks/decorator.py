@@ -1,4 +1,4 @@
-"""The `@task` decorator: a function with a job's name, a schema and defaults, that can be submitted."""
+"""The `@task` decorator, which turns a function into a job that can be submitted, with a name, schema and defaults."""
 
 import inspect
 import sys
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 
 
 class _Whatever:
-    """What only a function can be called with whose first parameter takes anything, and so a `Context` too."""
+    """A private type: only a function whose first parameter accepts anything accepts it as well as a `Context`."""
 
 
-# The overloads stand twice, for `@task` and for `@task(…)`: a type checker takes them from nowhere else. Of an async
-# function that was wrapped it often knows no more than that what it returns is awaited. Of a function that may be given
-# anything first, as one without annotations, it can't tell that this is no context: nothing is said of what its task
-# takes, rather than that it takes one less.
+# The overloads are written twice, for `@task` and for `@task(…)`, because type checkers offer no way to share them. Of
+# an async function behind another decorator a type checker often knows only that it returns an awaitable. If the first
+# parameter accepts anything, as without annotations, it can't tell whether that is a context; then nothing is said of
+# the task's parameters, rather than that it has one less.
 
 
 class Decorator(Protocol):
-    """What `@task(…)` returns: it makes a `Task` of a function and keeps its parameter and result types."""
+    """The result of `@task(…)`: it makes a `Task` of a function, keeping its parameter and result types."""
 
     @overload
     def __call__(
@@ -123,7 +123,7 @@ def task(
     limits: Sequence[Limit] = (),
     **defaults: Unpack[TaskDefaults],
 ) -> Decorator: ...
-# Stands twice: an overload names the parameters that the function has.
+# Stands twice: an overload has to repeat the parameters that the function has.
 def task(
     function: Callable[..., Any] | str | None = None,
     /,
@@ -144,17 +144,19 @@ def task(
     """Make a function a task: `@task`, `@task("name")` or `@task(category="analysis", timeout=30)`.
 
     - `name`, `category`, `room`: the job is `{room}:{category}:{name}`; its name is by default the function's.
-    - `isolation`: where the code runs. `async` functions run in the worker's loop, others in a `thread`; `process` is a
-      child process, which a timeout or cancel really kills.
+    - `isolation`: where the code runs. `async` functions run in the worker's event loop, others in a `thread`;
+      `process` is a child process, which a timeout or a cancel really kills.
     - `retain`: keep the job and its queue while no worker is alive.
     - `fair="room"`: let rooms take turns.
-    - `schedule`: `Cron(…)` or `Every(…)` submits the task again and again, once a worker with it has started.
-    - `retry_on`, `fail_on`: exceptions after which alone it is retried, and after which it never is; by default it is
-      retried after all.
+    - `schedule`: `Cron(…)` or `Every(…)` submits the task again and again, once a worker that has it was started.
+    - `retry_on`, `fail_on`: exception classes: if `retry_on` is given, only those are retried; those in `fail_on` never
+      are. By default every exception is retried.
     - `encrypted`: the server can't read arguments and results; clients and workers have the keys.
-    - `limits`: at most four `Limit(…)`, over all workers. One that does not exist yet is made; one that does is kept.
+    - `limits`: at most four `Limit(…)`, which apply across all workers. A limit that does not exist is created; an
+      existing one is left as it is.
 
-    The other keywords are defaults of `Options`. A first parameter annotated `Context` is the run, and not an argument.
+    The other keywords are defaults for `Options`. A first parameter annotated as `Context` receives the run, and is not
+    an argument.
 
     Raises `DefinitionError` when the function can't be a task, and `DuplicateTask` when its module already has a task
     of that name.
@@ -163,7 +165,7 @@ def task(
         if name is not None:
             raise DefinitionError(f"@task({function!r}, name={name!r}) has two names: give one")
         function, name = None, function
-    frame = sys._getframe(1)  # noqa: SLF001 - the scope that local annotations are looked up in
+    frame = sys._getframe(1)  # noqa: SLF001 - the scope in which local annotations are looked up
 
     def decorate(inner: Callable[..., Any]) -> Task[..., Any]:
         job = _job_name(room, category, name, inner)
@@ -190,13 +192,13 @@ def task(
 
 def _job_name(room: str, category: str, given: str | None, function: Callable[..., Any]) -> JobName:
     if isinstance(function, Task):
-        raise DefinitionError(f"{function!r} is a task already: decorate it once")
+        raise DefinitionError(f"{function!r} already is a task: decorate it once")
     if not callable(function) or inspect.isclass(function) or not hasattr(function, "__qualname__"):
-        hint = "" if callable(function) else ": @task takes the task's name first, and all else by keyword"
+        hint = "" if callable(function) else ": @task takes the task's name first, and everything else by keyword"
         raise DefinitionError(f"@task decorates functions, not {function!r}{hint}")
     if "." in function.__qualname__.rpartition("<locals>.")[2] and _first_parameter(function) in {"self", "cls"}:
         raise DefinitionError(
-            f"{function.__qualname__} is a method, and no worker has its {_first_parameter(function)}: make it a"
+            f"{function.__qualname__} is a method, and a worker has no {_first_parameter(function)} for it: make it a"
             " function at its module's top level"
         )
     name = function.__name__ if given is None else given
@@ -206,8 +208,8 @@ def _job_name(room: str, category: str, given: str | None, function: Callable[..
         raise DefinitionError(f"{function.__qualname__} can't be a task: {error}") from None
     if job != (room, category, name):
         raise DefinitionError(
-            f"{function.__qualname__} can't be a task: room, category and name are texts, and the first two hold"
-            f" no ':', not {room!r}, {category!r} and {name!r}"
+            f"{function.__qualname__} can't be a task: room, category and name must be strings, and the first two may"
+            f" contain no ':', not {room!r}, {category!r} and {name!r}"
         )
     return job
 
@@ -219,13 +221,13 @@ def _first_parameter(function: Callable[..., Any]) -> str | None:
 def _isolation(function: Callable[..., Any], wanted: Isolation | None) -> Isolation:
     is_async = inspect.iscoroutinefunction(function)
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-        raise DefinitionError(f"{function.__qualname__} is a generator: a task returns one result; return a list")
+        raise DefinitionError(f"{function.__qualname__} is a generator, but a task returns one result: return a list")
     if wanted is None:
         return "async" if is_async else "thread"
     if wanted not in get_args(Isolation):
         raise DefinitionError(f"isolation={wanted!r} of {function.__qualname__} must be 'async', 'thread' or 'process'")
     if wanted == "async" and not is_async:
-        raise DefinitionError(f"{function.__qualname__} is no async function: use isolation='thread' or 'process'")
+        raise DefinitionError(f"{function.__qualname__} is not an async function: use isolation='thread' or 'process'")
     if wanted == "thread" and is_async:
         raise DefinitionError(f"{function.__qualname__} is async: use isolation='async' or 'process'")
     return wanted
@@ -240,17 +242,17 @@ def _fair(function: Callable[..., Any], fair: Literal["room"] | None) -> Literal
 def _encrypted(function: Callable[..., Any], room: str, *, encrypted: bool) -> bool:
     if encrypted and room == INTERNAL:
         raise DefinitionError(
-            f"{function.__qualname__} can't be encrypted: the server itself runs what is in {INTERNAL}, and it must not"
+            f"{function.__qualname__} can't be encrypted: the server itself runs tasks in {INTERNAL}, and it must not"
             " have the keys"
         )
     return encrypted
 
 
 def _limits(function: Callable[..., Any], limits: object) -> Sequence[Limit]:
-    """Return a decorator's limits, checked in form. Raises `DefinitionError`."""
+    """Return a decorator's limits after validating them. Raises `DefinitionError`."""
     where = f"@task of {function.__qualname__}"
     if not isinstance(limits, list | tuple) or not all(isinstance(one, Limit) for one in limits):
-        raise DefinitionError(f"{where}: limits={limits!r} is no list of Limit(…)")
+        raise DefinitionError(f"{where}: limits={limits!r} is not a list of Limit(…)")
     if not limits:
         return limits
     try:
@@ -262,7 +264,7 @@ def _limits(function: Callable[..., Any], limits: object) -> Sequence[Limit]:
 
 @cache
 def _list_of_limits() -> TypeAdapter[list[LimitOfJob]]:
-    """Return what checks limits; to make it takes half a millisecond, nearly all that `@task` took."""
+    """Return the validator of limits, made once: making it takes half a millisecond, nearly all that `@task` took."""
     return TypeAdapter(Annotated[list[LimitOfJob], Field(max_length=MOST_NAMED)])
 
 
@@ -273,7 +275,7 @@ def _defaults(function: Callable[..., Any], defaults: Mapping[str, Any]) -> Opti
         hint = ", ".join(f"{name}=…" for name in unknown if name in OPTIONS)
         raise DefinitionError(
             f"{where} doesn't know {', '.join(unknown)}; it takes {', '.join(sorted((*own, *OF_JOB)))}"
-            + (f"; of one task alone it is said where it is submitted: Options({hint})" if hint else "")
+            + (f"; set it for a single task when you submit it: Options({hint})" if hint else "")
         )
     try:
         return Options.model_validate(dict(defaults))
@@ -282,5 +284,5 @@ def _defaults(function: Callable[..., Any], defaults: Mapping[str, Any]) -> Opti
 
 
 def _locals(function: Callable[..., Any], frame: FrameType) -> Mapping[str, Any] | None:
-    # Only a function inside another one needs its scope; a module's own names are looked up late.
+    # Only a function inside another one needs its scope; names of the module are looked up later.
     return dict(frame.f_locals) if "<locals>" in function.__qualname__ else None

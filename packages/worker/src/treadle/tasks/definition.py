@@ -1,4 +1,4 @@
-"""A task: a function with its job's name, its schema and its defaults, that can be submitted."""
+"""A task: a function with its job's name, schema and defaults, that can be submitted."""
 
 import functools
 import inspect
@@ -41,7 +41,7 @@ Isolation = Literal["async", "thread", "process"]
 
 
 def _shown_as(typed: property, method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the method with the name and the docstring of the property in which type checkers see it."""
+    """Return the method with the name and docstring of the property that type checkers see in its place."""
     seen = cast("Callable[..., Any]", typed.fget)
     method.__name__, method.__qualname__, method.__doc__ = seen.__name__, seen.__qualname__, seen.__doc__
     return method
@@ -84,7 +84,7 @@ class Task(Generic[P, R_co]):
         return f"<Task {self.full_name}>"
 
     def __reduce__(self) -> str:
-        """Pickle it by its name, as functions are: for the processes of `multiprocessing` and of executors."""
+        """Pickle the task by name, as functions are, for `multiprocessing` and process pools."""
         name: str = self.function.__qualname__
         return name
 
@@ -96,8 +96,8 @@ class Task(Generic[P, R_co]):
     def bind(self) -> "Call[P, Bound[R_co]]":
         """Return the task with its arguments, for `Client.submit` and `Client.submit_many`: `task.bind(…)`.
 
-        `options=Options(…)` says how to run it. If the function has a parameter called `options`, the keyword is the
-        function's, and `with_options` sets the options. Raises `InvalidArguments`.
+        `options=Options(…)` says how to run it. If the function has a parameter called `options`, the keyword is that
+        parameter, and `with_options` sets the options. Raises `InvalidArguments`.
         """
         return cast("Call[P, Bound[R_co]]", self._bind)
 
@@ -105,16 +105,16 @@ class Task(Generic[P, R_co]):
     def submit(self) -> "Call[P, Coroutine[Any, Any, TaskHandle[R_co]]]":
         """Submit the task through the `current_client` and return its handle: `await task.submit(…)`.
 
-        `options` are as in `bind`. Raises `InvalidArguments`, `NoClient` when no client is open, `ConnectionFailed`,
+        `options` works as in `bind`. Raises `InvalidArguments`, `NoClient` when no client is open, `ConnectionFailed`,
         and a `ProblemError` when the server refuses.
         """
         return cast("Call[P, Coroutine[Any, Any, TaskHandle[R_co]]]", self._submit)
 
     @property
     def submit_sync(self) -> "Call[P, SyncHandle[R_co]]":
-        """Do as `submit`, and block until the server has the task: for threads, and code without an event loop.
+        """Submit like `submit`, but block until the server has the task: for threads, and code without an event loop.
 
-        The client may be a `SyncClient`, or a `Client` that is open in another thread. Raises as `submit`, and
+        The client may be a `SyncClient`, or a `Client` that is open in another thread. Raises as `submit` does, and
         `WouldBlock` in the thread of the client's own event loop.
         """
         return cast("Call[P, SyncHandle[R_co]]", self._submit_sync)
@@ -132,7 +132,7 @@ class Task(Generic[P, R_co]):
         return _submit_sync(self._bind(*args, **kwargs))
 
     if not TYPE_CHECKING:
-        # Methods, of which a test may put another into a task: a property is not to be replaced.
+        # At runtime they are methods rather than properties, so that tests can replace them on a task.
         bind, submit, submit_sync = map(_shown_as, (bind, submit, submit_sync), (_bind, _submit, _submit_sync))
 
     def with_options(self, options: Options) -> "Configured[P, R_co]":
@@ -143,7 +143,7 @@ class Task(Generic[P, R_co]):
         return Configured(self, as_options(options))
 
     def registration(self, settings: "Settings", *, replace: bool = False) -> dict[str, Any]:
-        """Return the body that registers the job: names, schema and defaults, settings under the decorator's."""
+        """Return the request body that registers the job; the decorator's defaults override those of `settings`."""
         body: dict[str, Any] = {
             "category": self.job.category,
             "name": self.job.name,
@@ -166,7 +166,7 @@ class Task(Generic[P, R_co]):
 
 
 class TaskFunction(Task[P, R_co], Generic[P, R_co, C, T_co]):
-    """A task as its decorator returns it: `C` and `T_co` are what the function itself takes and returns."""
+    """A task as its decorator returns it: `C` and `T_co` are the parameters and result of the function itself."""
 
     if TYPE_CHECKING:
 
@@ -176,17 +176,17 @@ class TaskFunction(Task[P, R_co], Generic[P, R_co, C, T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Configured(Generic[P, R_co]):
-    """A task with options; its arguments keep their names, whatever they are."""
+    """A task with options; every keyword is an argument of the function, even `options`."""
 
     task: Task[P, R_co]
     options: Options
 
     def with_options(self, options: Options) -> "Configured[P, R_co]":
-        """Return the task with `options` over those it has. Raises `InvalidArguments` for what are none."""
+        """Return the task with `options` over its present ones. Raises `InvalidArguments` for invalid options."""
         return Configured(self.task, as_options(options).over(self.options))
 
     def bind(self, /, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]:
-        """Return the task with its arguments and these options; raise `InvalidArguments`."""
+        """Return the task with its arguments and these options. Raises `InvalidArguments`."""
         return Bound(self.task, self.task.signature.payload(args, kwargs), self.options)
 
     async def submit(self, /, *args: P.args, **kwargs: P.kwargs) -> "TaskHandle[R_co]":

@@ -1,4 +1,4 @@
-"""The results of the tasks that a run's task waited for: as its code sees them, and as its arguments."""
+"""The results of the tasks that a run's task waited for, as its code sees them and as its arguments."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -8,17 +8,17 @@ from treadle.errors import CantDecrypt, InvalidArguments
 Raw = dict[str, Any]
 
 UNOPENED = "is_unopened"
-"""Stands with a dependency whose result is encrypted and was opened by no key."""
+"""The key that marks a dependency whose result is encrypted and that no key could open."""
 
 
 def each(claim: Raw) -> Iterator[Raw]:
-    """Return every dependency that a claim carries."""
+    """Yield every dependency that a claim carries."""
     for said in (claim.get("dependencies") or {}).values():
         yield from said if isinstance(said, list) else [said]
 
 
 def replaced(claim: Raw, change: Callable[[Raw], Raw]) -> Raw:
-    """Return a claim with `change` of each dependency in its place; the claim that is given stays as it is."""
+    """Return a copy of a claim in which each dependency is replaced by `change` of it."""
     found = claim.get("dependencies")
     if not found:
         return claim
@@ -29,11 +29,11 @@ def replaced(claim: Raw, change: Callable[[Raw], Raw]) -> Raw:
 
 
 class Results(dict[str, Any]):
-    """Results by name, which say why there is none of a name."""
+    """Results by name, whose `KeyError` says why a name is missing."""
 
     def __missing__(self, name: str) -> Any:
         known = f"waited for {', '.join(map(repr, self))} alone" if self else "waited for nothing"
-        raise KeyError(f"{name!r}: this task {known}, or what it waited for has been removed since")
+        raise KeyError(f"{name!r}: this task {known}, or its dependency has been removed since")
 
 
 def results(claim: Raw) -> Results:
@@ -45,14 +45,14 @@ def _result(said: Raw | list[Raw]) -> Any:
     if isinstance(said, list):
         return [_result(one) for one in said]
     if said.get(UNOPENED):
-        raise CantDecrypt(f"what task {said['id']} returned is encrypted, and no key that is here opens it")
+        raise CantDecrypt(f"the result of task {said['id']} is encrypted, and none of the keys here can decrypt it")
     return said.get("result")
 
 
 def payload_of(claim: Raw) -> Mapping[str, Any]:
-    """Return the payload with the results in it that are arguments.
+    """Return the payload, completed with the arguments that are results of other tasks.
 
-    Raises `InvalidArguments` where one of these tasks did not complete: it has no result; and `CantDecrypt`.
+    Raises `InvalidArguments` if one of those tasks did not complete and so has no result, and `CantDecrypt`.
     """
     arguments: dict[str, str] | None = claim.get("arguments_from")
     payload: Mapping[str, Any] = claim["payload"]
@@ -62,8 +62,7 @@ def payload_of(claim: Raw) -> Mapping[str, Any]:
     for argument, name in arguments.items():
         if name not in found:
             raise InvalidArguments(
-                f"{argument} is the result of what this task waited for as {name!r}, which has been removed since:"
-                " submit both anew"
+                f"{argument} is the result of the dependency {name!r}, which has been removed since: submit both again"
             )
         for one in found[name] if isinstance(found[name], list) else [found[name]]:
             if one["status"] != "completed":

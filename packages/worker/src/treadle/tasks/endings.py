@@ -1,4 +1,4 @@
-"""How a run's end becomes a report: results, errors and the outcomes that exceptions stand for."""
+"""How a run's end becomes a report: results, errors, and the outcomes that exceptions stand for."""
 
 import traceback
 from collections.abc import Mapping
@@ -30,12 +30,12 @@ _FINAL = (
     StepMismatch,
     WouldBlock,
 )
-"""What no further try mends."""
+"""Errors that no further attempt can mend."""
 
 _ANYTHING = Returned()
 
 Ending = dict[str, Any]
-"""The fields of a report that ends a run, without the run's name."""
+"""The fields of a report that ends a run, without those that identify the run."""
 
 
 def completed(result: Any, returns: Returned = _ANYTHING) -> Ending:
@@ -43,24 +43,24 @@ def completed(result: Any, returns: Returned = _ANYTHING) -> Ending:
     try:
         return {"kind": "completed", "result": returns.write(result, "result")}
     except BadValue as error:
-        return spoilt(str(error))
+        return unkeepable(str(error))
 
 
-def spoilt(explanation: str) -> Ending:
-    """Return the report of a run whose result or checkpoint can't be kept: its code has run, and is not run again."""
+def unkeepable(explanation: str) -> Ending:
+    """Return the report of a run whose result or checkpoint can't be kept; its code has run, so it is not retried."""
     return {"kind": "exception", "reason": Reason.INTERNAL_ERROR.value, "error": clean(explanation)}
 
 
 def refused(kind: str, detail: object) -> Ending:
-    """Return the report of a run whose end the server does not take: it is too large, for instance."""
+    """Return the report of a run whose end the server refuses, for instance because it is too large."""
     what = {"completed": "result", "paused": "checkpoint"}.get(kind, kind)
-    return spoilt(f"{what}: the server refused it: {detail}"[:10_000])
+    return unkeepable(f"{what}: refused by the server: {detail}"[:10_000])
 
 
 def raised(error: BaseException, verdicts: Verdicts | None = None) -> Ending:
     """Return the report of a run that raised: an outcome, or a failure with the whole traceback.
 
-    `verdicts` is what the task says of its exceptions.
+    `verdicts` are the task's rules for exceptions.
     """
     if (asleep := _suspended(error)) is not None:
         return asleep
@@ -81,7 +81,7 @@ def raised(error: BaseException, verdicts: Verdicts | None = None) -> Ending:
         case Intermittent():
             return _exception(Reason.INTERMITTENT_TASK, decisive, error)
         case _ if isinstance(decisive, _FINAL):
-            # The task's own arguments were read before its code began: these are what the code gave to something else.
+            # The task's own arguments were validated before its code began: these were the code's, to something else.
             return _exception(Reason.INTERNAL_ERROR, decisive, error)
         case Interrupted():
             return {"kind": "failed", "error": message}
@@ -90,10 +90,11 @@ def raised(error: BaseException, verdicts: Verdicts | None = None) -> Ending:
 
 
 def meant(error: BaseException) -> BaseException:
-    """Return what decides how a run ends: of a group, such as `asyncio.TaskGroup` raises, what stands in it.
+    """Return the exception that decides how a run ends; for a group, such as from `asyncio.TaskGroup`, one within it.
 
-    That is what no further try mends, or the first of outcomes when it holds nothing else. Of an outcome beside errors
-    nobody knows whether it knew of them: then it is the group, as it is what is no group.
+    That is one that no further attempt can mend, or the first one if the group contains only outcomes. If it contains
+    outcomes and other errors, the outcomes may have been raised without knowing of the errors: then the group decides.
+    An exception that is not a group decides itself.
     """
     leaves = list(leaves_of(error))
     for one in leaves:
@@ -103,7 +104,7 @@ def meant(error: BaseException) -> BaseException:
 
 
 def _suspended(error: BaseException) -> Ending | None:
-    """Return the report of code that sleeps or waits, and raised nothing else, be it in a group of tasks."""
+    """Return the report of code that sleeps or waits and raised nothing else, perhaps in a group of tasks."""
     first, *others = leaves_of(error)
     if not isinstance(first, Suspend) or not all(isinstance(other, Suspend) for other in others):
         return None
@@ -119,17 +120,17 @@ def _paused(message: str, checkpoint: Any) -> Ending:
         data = plain(checkpoint, "checkpoint")
         check_no_secret(checkpoint, data, "checkpoint")
     except BadValue as error:
-        return spoilt(str(error))
+        return unkeepable(str(error))
     return ending | {"checkpoint": data}
 
 
 def malformed(explanation: str) -> Ending:
-    """Return the report of a task that can't be run as it is: never tried again."""
+    """Return the report of a task that can't be run as it is, and is never retried."""
     return {"kind": "exception", "reason": Reason.MALFORMED_PAYLOAD.value, "error": clean(explanation)}
 
 
 def timed_out(timeout: float, trace: str | None = None) -> Ending:
-    """Return the report of a run that took longer than it may; `trace` shows where it was."""
+    """Return the report of a run that exceeded its timeout; `trace` shows where it was."""
     ending: Ending = {
         "kind": "failed",
         "reason": Reason.TIMEOUT.value,
@@ -139,14 +140,15 @@ def timed_out(timeout: float, trace: str | None = None) -> Ending:
 
 
 def shut_down() -> Ending:
-    """Return the report of a run that its worker stopped in order to go."""
+    """Return the report of a run that its worker stopped in order to exit."""
     return {"kind": "exception", "reason": Reason.WORKER_SHUTDOWN.value, "error": "the worker was shut down"}
 
 
 def trace_of(error: BaseException) -> str:
-    """Return the whole traceback, causes and groups included, without the frames of this package.
+    """Return the whole traceback, with causes and groups, without the frames of this package.
 
-    Of an error that can't be written out, for it holds what its class never has or is too deep, it has the frames.
+    If the error can't be formatted, because it holds values that its class never has or is nested too deeply, the
+    traceback has only the frames.
     """
     shown = error.__traceback__
     while shown is not None and shown.tb_next is not None and _is_ours(shown.tb_frame.f_globals):

@@ -1,4 +1,4 @@
-"""A flow: tasks that take each other's results as arguments, put together before any of them is submitted."""
+"""Flows: tasks that take each other's results as arguments, put together before any of them is submitted."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
@@ -34,14 +34,14 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Part(Protocol[R_co]):
-    """What is put into a flow as one, and gives one result: a chain, or a group."""
+    """Something that is added to a flow as a whole and has one result: a chain, or a group."""
 
     def into(self, flow: "Flow") -> R_co:
-        """Put its tasks into a flow, and return what stands for its result there."""
+        """Add its tasks to a flow, and return what stands for its result there."""
 
 
 class Node(StandIn):
-    """A task of a flow, which was submitted or is to be. A type checker takes it for what the task returns."""
+    """A task of a flow, submitted or not. To a type checker it is the result of the task."""
 
     __slots__ = ("bound", "flow", "handle", "id", "needs")
 
@@ -51,7 +51,7 @@ class Node(StandIn):
         self.needs = needs
         """The tasks that it waits for, by name."""
         self.id: TaskId = TaskId((bound.options.id if bound.options else None) or new_task_id())
-        """Its task's id, unless an open task has its unique key: then it is that one, once it was submitted."""
+        """The task's id. If an open task has the same unique key, it becomes the id of that task on submit."""
         self.handle: TaskHandle[Any] | None = None
 
     def __repr__(self) -> str:
@@ -59,13 +59,13 @@ class Node(StandIn):
 
     @property
     def waits(self) -> int:
-        """How many dependencies its submit names."""
+        """How many dependencies its submit has."""
         options = self.bound.options
         named = (*self.needs.values(), *((options and options.depends_on) or {}).values())
         return sum(len(said) if isinstance(said, list) else 1 for said in named)
 
     def complete(self) -> Bound[Any]:
-        """Return what is submitted, with the ids of what it waits for."""
+        """Return the task to submit, with the ids of the tasks that it waits for."""
         given = self.bound.options or Options()
         waits: dict[str, str | list[str]] = {
             name: [str(node.id) for node in needs] if isinstance(needs, list) else str(needs.id)
@@ -78,16 +78,16 @@ class Node(StandIn):
 
 
 class Flow:
-    """Tasks that wait for each other, made of nodes by `add`, submitted together, looked at and steered as one.
+    """Tasks that wait for each other: nodes made by `add`, submitted together, and looked at and steered as one.
 
-    A node that is an argument of another task, or a list of nodes, makes that one wait, and its argument is what they
-    return. So that a type checker sees whether it fits, it takes a node for the result that it stands for. `name` is
-    what people see; `InvalidArguments` is raised for one that can't be kept.
+    If an argument of a task is another node, or a list of nodes, the task waits for them and gets their results as that
+    argument. To a type checker a node is the result that it stands for, so that it can check the argument. `name` is
+    what people see. Raises `InvalidArguments` for an invalid name.
     """
 
     def __init__(self, name: str | None = None) -> None:
         self.id: str = new_id()
-        """The flow's id, at the server too."""
+        """The flow's id, here and on the server."""
         self.name: str | None = Options(flow_name=name).flow_name
         self._nodes: list[Node] = []
         self._client: Client | None = None
@@ -102,7 +102,7 @@ class Flow:
     @overload
     def add(self, task: "Task[P, R] | Configured[P, R]", /, *args: P.args, **kwargs: P.kwargs) -> R: ...
     def add(self, task: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Put a task with its arguments into the flow and return its node; or a chain or group, and what it returns.
+        """Add a task with its arguments and return its node; or add a chain or a group and return its node or nodes.
 
         Options go with the task: `flow.add(merge.with_options(Options(priority=5)), parts=pages)`. Nothing is sent
         before `submit`. Raises `InvalidArguments`, also for a list that mixes nodes and values.
@@ -111,19 +111,19 @@ class Flow:
             return self._add(task, args, kwargs)
         if not (isinstance(task, Bound) or hasattr(task, "into")):
             raise InvalidArguments(
-                f"{brief(task)} is no task: write flow.add(task, argument=…) with a function that has @task and was not"
-                " called, or add task.bind(…), a chain or a group"
+                f"{brief(task)} is not a task: write flow.add(task, argument=…) with a function that has @task and was"
+                " not called, or add task.bind(…), a chain or a group"
             )
         if args or kwargs:
-            raise InvalidArguments(f"{task!r} has its arguments already")
+            raise InvalidArguments(f"{task!r} already has its arguments")
         return self._put(task, {}) if isinstance(task, Bound) else task.into(self)
 
     async def submit(self, client: "Client | None" = None) -> None:
-        """Submit what was added and not submitted yet, in one request, all of it or none.
+        """Submit all added tasks that have not been submitted yet, in one request, all or none.
 
-        A flow of more than 10,000 tasks, or 100,000 dependencies, goes in by several requests, each all or none;
-        submitted again after an error it goes on where it was. `client` is the `current_client` unless it is given.
-        Raises as `Client.submit_many`.
+        A flow of more than 10,000 tasks, or 100,000 dependencies, takes several requests, each all or none; submitted
+        again after an error, it goes on where it stopped. `client` is by default the `current_client`. Raises as
+        `Client.submit_many` does.
         """
         self._client = client = client or self._client or current_client()
         room = client.room or (common_room([node.bound for node in self._nodes]) if self._nodes else None)
@@ -135,40 +135,40 @@ class Flow:
                 node.handle, node.id = handle, handle.id
 
     def submit_sync(self, client: "SyncClient | Client | None" = None) -> None:
-        """Do as `submit`, and block. Raises as `submit`, and `WouldBlock`."""
+        """Submit like `submit`, but block. Raises as `submit` does, and `WouldBlock`."""
         from treadle.client.sync import SyncClient
 
         client = (client.client if isinstance(client, SyncClient) else client) or self._client or current_client()
         block(client, self.submit(client))
 
     def handle(self, node: R) -> TaskHandle[R]:
-        """Return the handle of a node's task; raises `InvalidArguments` when it was not submitted."""
+        """Return the handle of a node's task; raises `InvalidArguments` if it has not been submitted."""
         own = self._own(node)
         if own.handle is None:
-            raise InvalidArguments(f"{own!r} was not submitted yet: await flow.submit() first")
+            raise InvalidArguments(f"{own!r} has not been submitted yet: await flow.submit() first")
         return own.handle
 
     def id_of(self, node: object) -> TaskId:
-        """Return the id of a node's task; raises `InvalidArguments` for what is no node of this flow."""
+        """Return the id of a node's task; raises `InvalidArguments` for anything that is not a node of this flow."""
         return self._own(node).id
 
     async def result(self, node: R, timeout: float | timedelta | None = None) -> R:  # noqa: ASYNC109 - as TaskHandle
-        """Wait up to `timeout` (None: for ever) for a node's end and return its result.
+        """Wait up to `timeout` (None: for ever) for a node's task to end and return its result.
 
-        Raises as `TaskHandle.result`, and `InvalidArguments` when it was not submitted.
+        Raises as `TaskHandle.result` does, and `InvalidArguments` if it has not been submitted.
         """
         return await self.handle(node).result(timeout)
 
     def result_sync(self, node: R, timeout: float | timedelta | None = None) -> R:
-        """Do as `result`, and block for up to `timeout` (None: for ever). Raises as it, and `WouldBlock`."""
+        """Wait like `result`, but block. Raises as `result` does, and `WouldBlock`."""
         handle = self.handle(node)
         return block(handle.client, handle.result(timeout))
 
     async def completed(self) -> AsyncIterator[Any]:
-        """Go through the nodes as their tasks end, however they end; `result` gives or raises what each came to.
+        """Yield the nodes in the order in which their tasks end, whatever the outcome; `result` returns or raises it.
 
-        Those that have ended already come first, in any order. Raises as `TaskHandle.wait`, and
-        `InvalidArguments` when one was not submitted.
+        Tasks that have ended already come first, in any order. Raises as `TaskHandle.wait` does, and `InvalidArguments`
+        if one has not been submitted.
         """
         nodes = list(self._nodes)
         async with aclosing(as_they_end([self.handle(node) for node in nodes])) as ended:
@@ -176,7 +176,7 @@ class Flow:
                 yield nodes[place]
 
     def completed_sync(self) -> Iterator[Any]:
-        """Do as `completed`, and block."""
+        """Yield like `completed`, but block."""
         yield from each(partial(block, self._submitted()), self.completed())
 
     async def get(self) -> FlowView:
@@ -184,20 +184,20 @@ class Flow:
         return await self._submitted().flow(self.id)
 
     async def cancel(self) -> BulkResult:
-        """Cancel its open tasks; as `Client.cancel_flow`."""
+        """Cancel its open tasks; like `Client.cancel_flow`."""
         return await self._submitted().cancel_flow(self.id)
 
     async def pause(self) -> BulkResult:
-        """Pause its tasks that wait or run; as `Client.pause_flow`."""
+        """Pause its waiting and running tasks; like `Client.pause_flow`."""
         return await self._submitted().pause_flow(self.id)
 
     async def resume(self) -> BulkResult:
-        """Let its paused tasks go on; as `Client.resume_flow`."""
+        """Let its paused tasks go on; like `Client.resume_flow`."""
         return await self._submitted().resume_flow(self.id)
 
     async def rerun_failed(self) -> BulkResult:
-        """Run its failed tasks again, and put back what was cancelled because of them; as `Client.rerun_failed`."""
-        self._wait_anew()
+        """Rerun its failed tasks, and put back those cancelled because of them; like `Client.rerun_failed`."""
+        self._forget_endings()
         return await self._submitted().rerun_failed(self.id)
 
     def _add(
@@ -211,7 +211,9 @@ class Flow:
                 f"{own.full_name} has no argument {unknown[0]}; it has {', '.join(own.signature.names)}"
             )
         if twice := sorted(needs.keys() & (options.depends_on if options and options.depends_on else {}).keys()):
-            raise InvalidArguments(f"{twice[0]} is an argument, and a name in depends_on too: call that otherwise")
+            raise InvalidArguments(
+                f"{twice[0]} is both an argument and a name in depends_on: choose another name there"
+            )
         rest = {name: value for name, value in given.items() if name not in needs}
         payload = own.signature.payload((), rest, without=frozenset(needs))
         return self._put(Bound(own, payload, options, {name: name for name in needs} or None), needs)
@@ -227,35 +229,33 @@ class Flow:
         if not isinstance(value, list | tuple) or not any(isinstance(one, Node) for one in value):
             return None
         if not all(isinstance(one, Node) for one in value):
-            raise InvalidArguments(
-                f"{name} mixes tasks of the flow with values: make it all of the one or of the other"
-            )
+            raise InvalidArguments(f"{name} mixes tasks of the flow with values: use only tasks or only values")
         return [self._usable(one) for one in value]
 
     def _usable(self, node: Node) -> Node:
         if node.flow is not self and node.handle is None:
-            raise InvalidArguments(f"{node!r} is of another flow, which was not submitted yet")
+            raise InvalidArguments(f"{node!r} belongs to another flow, which has not been submitted yet")
         return node
 
     def _own(self, node: object) -> Node:
         if not isinstance(node, Node) or node.flow is not self:
-            raise InvalidArguments(f"{node!r} is no node of {self!r}: take what flow.add(…) returned")
+            raise InvalidArguments(f"{node!r} is not a node of {self!r}: use what flow.add(…) returned")
         return node
 
     def _submitted(self) -> "Client":
         if self._client is None:
-            raise InvalidArguments(f"{self!r} was not submitted yet: await flow.submit() first")
+            raise InvalidArguments(f"{self!r} has not been submitted yet: await flow.submit() first")
         return self._client
 
-    def _wait_anew(self) -> None:
-        """Forget which tasks are known to have ended."""
+    def _forget_endings(self) -> None:
+        """Replace the handles, so that nothing is remembered of tasks that had ended."""
         for node in self._nodes:
             if node.handle is not None:
                 node.handle = TaskHandle(node.handle.client, node.id, returns=node.bound.task.signature.returns)
 
 
 def _portion(nodes: Sequence[Node]) -> Sequence[Node]:
-    """Return the first of the nodes, as many as go into one request: by number, and by what they wait for."""
+    """Return the first nodes, as many as fit into one request by their number and by their dependencies."""
     waits = 0
     for i, node in enumerate(nodes):
         waits += node.waits

@@ -1,14 +1,14 @@
-"""Exceptions that a task's code raises to end its run otherwise than by returning.
+"""Exceptions that a task's code raises to end its run other than by returning.
 
 TaskOutcome
-├── Retry                 failed; try again after a time of one's own choosing
+├── Retry                 failed; try again after a delay that the code chooses
 ├── Pause                 stop here and keep the checkpoint until someone resumes the task
-├── MalformedPayload      the payload makes no sense: never try again
-├── ResourceUnavailable   something that the task needs is not there: never try again
-├── Intermittent          not the task's fault: run it again, on the budget of requeues
-└── Interrupted           raised by `Context.raise_if_cancelled`
+├── MalformedPayload      the payload is invalid: never try again
+├── ResourceUnavailable   something that the task needs does not exist: never try again
+├── Intermittent          not the task's fault: run it again, at the cost of a requeue
+└── Interrupted           the run should stop; raised by `Context.raise_if_cancelled`
 
-`Suspend`, which `Context.sleep` and `Context.receive` raise to end a run, is none of them: no `except Exception` may
+`Suspend`, which `Context.sleep` and `Context.receive` raise to end a run, is not one of them: no `except Exception` may
 catch it.
 """
 
@@ -23,13 +23,13 @@ from treadle.wire.fields import TEN_YEARS
 
 
 class TaskOutcome(Picklable, Exception):
-    """A run's end that is neither a result nor an ordinary error."""
+    """The base of exceptions that end a run and are not ordinary errors."""
 
 
 class Retry(TaskOutcome):
     """Fail, and try again after `after` (seconds or a timedelta; None: the task's own back-off), while retries last.
 
-    Raises `ValueError` for what is no duration, below 0, or longer than ten years.
+    Raises `ValueError` for an invalid duration, one below 0, or one longer than ten years.
     """
 
     def __init__(self, after: float | timedelta | None = None, message: str = "") -> None:
@@ -45,7 +45,7 @@ class Retry(TaskOutcome):
 class Pause(TaskOutcome):
     """Stop, and keep the task paused until someone resumes it.
 
-    `checkpoint`, when given, replaces what was saved before; the next run gets it.
+    If `checkpoint` is given, it replaces what was saved before; the next run gets it.
     """
 
     def __init__(self, detail: str = "", *, checkpoint: Any = None) -> None:
@@ -54,25 +54,25 @@ class Pause(TaskOutcome):
 
 
 class MalformedPayload(TaskOutcome):
-    """The payload makes no sense to the task: it fails and is never tried again."""
+    """The payload is invalid: the task fails and is never tried again."""
 
 
 class ResourceUnavailable(TaskOutcome):
-    """Something that the task needs doesn't exist: it fails and is never tried again."""
+    """Something that the task needs doesn't exist: the task fails and is never tried again."""
 
 
 class Intermittent(TaskOutcome):
-    """What went wrong is not the task's fault: it is put back, on the budget of requeues."""
+    """The failure is not the task's fault: it is put back in the queue, at the cost of a requeue."""
 
 
 class Suspend(Picklable):
-    """The code sleeps, or waits for a message: its run ends here. Let it through; `except Exception` does.
+    """The code sleeps or waits for a message, and its run ends here. Let it through, as `except Exception` does.
 
-    `step` and `occurrence` say by which step it waits, `seconds` for how long at most.
+    `step` and `occurrence` identify the step by which it waits; `seconds` is how long it waits at most.
     """
 
     def __init__(self, step: str, occurrence: int, seconds: float, *, receives: bool) -> None:
-        super().__init__(f"the run ends, and goes on in {in_seconds(seconds)} at the latest")
+        super().__init__(f"the run ends, and the task continues in {in_seconds(seconds)} at the latest")
         self.step = step
         self.occurrence = occurrence
         self.seconds = seconds
@@ -80,4 +80,4 @@ class Suspend(Picklable):
 
 
 class Interrupted(TaskOutcome):
-    """The run was cancelled, paused or taken away, and the code saw it."""
+    """The run was cancelled, paused or taken away, and the code noticed."""

@@ -1,4 +1,4 @@
-"""The JSON Schema of a task's payload: what a server checks arguments against, made of the model that reads them."""
+"""The JSON Schema of a task's payload, generated from the model that reads it; the server validates against it."""
 
 import enum
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from treadle.wire.values import is_kept
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the schema of a model's payload; its own name is no part of it, so that a function may be renamed."""
+    """Return the schema of a model's payload, without the model's name, so that a function may be renamed."""
     schema = model.model_json_schema(by_alias=True, schema_generator=_Schema)
     schema.pop("title", None)
     kept: dict[str, Any] = _with_kept_defaults(schema)
@@ -20,14 +20,14 @@ def schema_of(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def described(name: str, config: ConfigDict, fields: Mapping[str, Any]) -> type[BaseModel]:
-    """Return a model whose schema can be written. Raises whatever pydantic and the types do."""
+    """Return a model whose schema can be generated. Raises whatever pydantic and the types raise."""
     model: type[BaseModel] = create_model(name, __config__=config, **fields)
     model.model_json_schema(by_alias=True, schema_generator=_Schema)
     return model
 
 
 class _Schema(GenerateJsonSchema):
-    """Describes what the model reads: a default that is no JSON is left out without a warning."""
+    """Generates the schema of what a model reads; a default that is not JSON is left out without a warning."""
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {  # noqa: RUF012 - as pydantic declares it
         "skipped-choice",
@@ -35,7 +35,7 @@ class _Schema(GenerateJsonSchema):
     }
 
     def enum_schema(self, schema: core_schema.EnumSchema) -> dict[str, Any]:
-        """Describe an enum; flags are combined, and pydantic lists only the single ones."""
+        """Describe an enum; flags may be combined, and pydantic lists only the single ones."""
         described = super().enum_schema(schema)
         if issubclass(schema["cls"], enum.Flag):
             described.pop("enum", None)
@@ -43,7 +43,7 @@ class _Schema(GenerateJsonSchema):
         return described
 
     def dict_schema(self, schema: core_schema.DictSchema) -> dict[str, Any]:
-        """Describe a dict, whose keys are texts in JSON; pydantic wants numbers of those of an `IntEnum`."""
+        """Describe a dict, whose keys are text in JSON; for an `IntEnum` pydantic asks for numbers."""
         described = super().dict_schema(schema)
         if named := described.get("propertyNames", {}).get("$ref"):
             keys = self.get_schema_from_definitions(JsonRef(named)) or {}
@@ -53,13 +53,13 @@ class _Schema(GenerateJsonSchema):
 
 
 def _with_kept_defaults(schema: Any) -> Any:
-    """Return a schema without defaults that can't be kept; the function has them anyway. An infinity becomes null."""
+    """Return a schema without defaults that can't be kept, which the function has anyway; infinities become null."""
     if isinstance(schema, list):
         return [_with_kept_defaults(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     parts = {name: _with_kept_defaults(part) for name, part in schema.items()}
-    # A property may be called default, too; its schema can be kept.
+    # A property may also be called `default`; its schema can be kept.
     if "default" in parts and not is_kept(parts["default"]):
         finite = to_jsonable_python(parts.pop("default"), inf_nan_mode="null")
         if is_kept(finite):

@@ -1,4 +1,4 @@
-"""What a worker tells its server of a task's schedule."""
+"""The registration of a task's schedule, which a worker sends to its server."""
 
 import json
 from hashlib import sha256
@@ -12,11 +12,11 @@ from treadle.tasks.definition import Task
 
 
 def registration(task: "Task[..., Any]", sealer: Sealer) -> tuple[str, dict[str, Any]]:
-    """Return the schedule's name, and the body that sets it, with the payload of an encrypted task sealed.
+    """Return the schedule's name, and the request body that sets it, with the payload of an encrypted task encrypted.
 
-    Its hash says what the code says: as long as that stays the same, a worker that starts changes nothing, and what
-    people have changed since stays. Of an encrypted task it is a keyed digest: another first key sets the schedule
-    anew. Raises `InvalidArguments` for what the task can't be called with.
+    The body has a hash of what the code says: while that is unchanged, starting a worker changes nothing, and later
+    edits by people stay. For an encrypted task the hash is a keyed digest, so that a new first key sets the schedule
+    again. Raises `InvalidArguments` for arguments that the task does not accept.
     """
     plan = task.schedule
     assert plan is not None

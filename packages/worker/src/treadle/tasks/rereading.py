@@ -1,4 +1,4 @@
-"""Which arguments a worker reads again as they were given, once they were written as JSON."""
+"""Whether a worker reads arguments back as they were given, after they were written as JSON."""
 
 import functools
 import types
@@ -20,13 +20,13 @@ from treadle.wire.values import MOST_LEVELS
 _SURE: frozenset[Any] = frozenset(
     {str, int, float, bool, None, type(None), Any, bytes, datetime, date, time, timedelta, Decimal, Path, UUID}
 )
-"""Types of which pydantic reads again whatever it has written as JSON."""
+"""Types whose values pydantic always reads back the same from JSON."""
 
 _UNIONS = frozenset({typing.Union, types.UnionType})
 
 
 def listed(annotation: Any) -> Any:
-    """Return a type with lists for what is `Iterable`, which pydantic reads as an iterator that ends after one pass."""
+    """Return a type with `list` for `Iterable`, which pydantic reads as an iterator that ends after one pass."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Iterable or annotation is Iterable:
         return list[inner[0] if inner else Any]  # type: ignore[misc]
@@ -37,9 +37,10 @@ def listed(annotation: Any) -> Any:
 
 
 def is_sure(annotation: Any) -> bool:
-    """Return whether every value of a type is read again when it was written as JSON.
+    """Return whether every value of a type is read back the same from JSON.
 
-    To look costs a submit of a line of text a third more, and one of 20,000 twice as much.
+    Checking a value instead makes a submit of one line of text take a third longer, and one of 20,000 lines twice as
+    long.
     """
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in _UNIONS and names(annotation, bytes):
@@ -48,26 +49,26 @@ def is_sure(annotation: Any) -> bool:
         return all(part is ... or is_sure(part) for part in inner)
     if origin is dict:
         return inner[0] is str and is_sure(inner[1])
-    # What is written beside a type with `Annotated`, such as a dict, may have no hash, and the type has none then.
+    # Metadata in `Annotated`, such as a dict, may not be hashable, and then the type isn't either.
     return origin is None and isinstance(annotation, Hashable) and annotation in _SURE
 
 
 def names(annotation: Any, kind: Any) -> bool:
-    """Return whether a type is another one, or has it within."""
+    """Return whether a type is `kind`, or contains it."""
     return annotation is kind or any(names(one, kind) for one in typing.get_args(annotation))
 
 
 def takes_both(schema: Any) -> bool:
-    """Return whether what pydantic made of a type may take bytes or something else in one place, however deep.
+    """Return whether a type, given as its core schema, may hold bytes or another type in one place, at any depth.
 
-    It may be said of more types than that: who asks counts the bytes of a value then.
+    It may report more types than that: the caller then counts the bytes in a value.
     """
-    # A field may be called `type`, too, and then it is no kind that stands there.
+    # A field may also be called `type`; its schema is not a string.
     return {"bytes", "union"} <= _kinds_of(schema)
 
 
 def takes_bytes(schema: Any) -> bool:
-    """Return whether bytes stand anywhere in what pydantic made of a type."""
+    """Return whether a type, given as pydantic's core schema, contains bytes anywhere."""
     return "bytes" in _kinds_of(schema)
 
 
@@ -76,22 +77,21 @@ def _kinds_of(schema: Any) -> set[str]:
 
 
 _PYDANTICS = frozenset({"pydantic._internal._generate_schema", "pydantic._internal._validators"})
-"""Where those functions stand; to look at what they read again is dear, and finds nothing."""
+"""The modules of pydantic's own functions; checking what they read back is expensive, and finds nothing."""
 
 
 def may_lose(schema: Any) -> bool:
-    """Return whether pydantic may write of a type what it reads as something else.
+    """Return whether pydantic may write a value of the type as JSON that it reads back as another value.
 
-    Functions of its own may write it; it may be written by another name than it is read by, and bytes in another form;
-    of an enum's values, of what a `Literal` names, and of the keys of a dict, which JSON has as texts, pydantic reads
-    the plainest alone.
-    It may be said of more types than that, and so it is with the next one.
+    It may be written by functions of its own, by another name than it is read by, or, for bytes, in another form; and
+    of an enum's values, a `Literal`'s values and a dict's keys, which are text in JSON, pydantic reads back only the
+    plainest. May report more types than that, as may `may_shift`.
     """
     return any(map(_loses, _parts_of(schema)))
 
 
 def may_shift(schema: Any) -> bool:
-    """Return whether a value of a type may become another one each time it is read, by the type's own functions."""
+    """Return whether the type's own functions may turn a value into a different one each time it is read."""
     return any(map(_shifts, _parts_of(schema)))
 
 
@@ -110,7 +110,7 @@ def _loses(part: Mapping[str, Any]) -> bool:
 
 
 _PLAIN_KEYS = frozenset({"any", "str", "int", "float", "bool", "date", "datetime", "uuid"})
-"""Types of keys that are read again from a text of theirs."""
+"""Types of keys that are read back from their text."""
 
 
 def _form(config: Mapping[str, Any], name: str) -> object:
@@ -122,7 +122,7 @@ def _shifts(part: Mapping[str, Any]) -> bool:
 
 
 def _calls(part: Mapping[str, Any]) -> bool:
-    """Return whether a function reads or writes, and none of those by which pydantic knows paths and the like."""
+    """Return whether a function reads or writes the value, other than pydantic's own for paths and the like."""
     if not str(part.get("type")).startswith("function-"):
         return False
     said = part.get("function")
@@ -131,9 +131,9 @@ def _calls(part: Mapping[str, Any]) -> bool:
 
 
 def is_altered(value: object, again: object, written: Any, rewritten: Any) -> bool:
-    """Return whether what was read again of a value, and is `rewritten`, is another one of the value's type.
+    """Return whether `again`, read back from `value` and written as `rewritten`, is a different value of the same type.
 
-    One of another type, that JSON writes alike, is none. Sets have no order.
+    A value of another type that JSON writes alike does not count. The order of sets is ignored.
     """
     return bool(
         written != rewritten and _unordered(written) != _unordered(rewritten) and _types(value) == _types(again)
@@ -143,7 +143,7 @@ def is_altered(value: object, again: object, written: Any, rewritten: Any) -> bo
 def first_altered(
     model: BaseModel, again: BaseModel, written: Mapping[str, Any], rewritten: Mapping[str, Any]
 ) -> str | None:
-    """Return what is said of the first argument that `is_altered`; None without one."""
+    """Return what to say of the first argument for which `is_altered` is true; None if there is none."""
     for field, value in model:
         name, read = str(type(model).model_fields[field].alias), getattr(again, field)
         if is_altered(value, read, written.get(name), rewritten.get(name)):
@@ -152,12 +152,12 @@ def first_altered(
 
 
 def first_of_both(model: BaseModel, again: BaseModel) -> str | None:
-    """Return what is said of the first argument with bytes that were read again as a text, or the other way."""
+    """Return what to say of the first argument with bytes that were read back as text, or the reverse."""
     for field, value in model:
         if bytes_in(value) != bytes_in(getattr(again, field)):
             return (
-                f"{type(model).model_fields[field].alias} takes bytes and texts, which JSON can't tell apart, and"
-                f" {brief(value)} would be read again as the other: take one of them, or two arguments"
+                f"{type(model).model_fields[field].alias} takes both bytes and str, which JSON can't tell apart, and"
+                f" {brief(value)} would be read back as the other: take one of them, or two arguments"
             )
     return None
 
@@ -173,18 +173,19 @@ def _types(value: object, levels: int = MOST_LEVELS) -> Any:
 
 
 def altered(value: object, again: object) -> str:
-    """Return what is said of a value that would be read again as another one, and what to do."""
+    """Return what to say of a value that would be read back as another one, and what to do."""
     return (
-        f"would be read again as another one, {brief(value)} as {brief(again)}: let its validators and __post_init__"
+        f"would be read back as a different value, {brief(value)} as {brief(again)}: let its validators and"
+        " __post_init__"
         " leave alone what they have made, write it by the alias, and in the form, that it is read by, and take texts"
         " or numbers as an enum's values, in a Literal and as a dict's keys"
     )
 
 
 def reads_less(schema: Any) -> bool:
-    """Return whether pydantic writes of a type what it does not read again, unless it is told to (`round_trip`).
+    """Return whether pydantic reads back values of the type only if they are written with `round_trip`.
 
-    That is what a model computes that forbids what it does not know, and JSON that stands in a field as a text.
+    These are the computed fields of a model that forbids extra fields, and JSON that a field holds as text.
     """
     return any(
         part.get("type") == "json" or (_forbids(part) and any(one.get("computed_fields") for one in _parts_of(part)))
@@ -198,7 +199,7 @@ def _forbids(part: Mapping[str, Any]) -> bool:
 
 
 def _parts_of(schema: Any) -> Iterator[Mapping[str, Any]]:
-    """Give the schemas that stand in one, it too, and those of dataclasses, models and aliases that it names."""
+    """Yield a schema and those within it, including the dataclasses, models and aliases that it refers to."""
     if isinstance(schema, Mapping):
         yield schema
         schema = schema.values()
@@ -209,7 +210,7 @@ def _parts_of(schema: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def bytes_in(value: object, levels: int = MOST_LEVELS) -> int:
-    """Return how many bytes objects a value holds."""
+    """Return how many bytes objects a value contains."""
     if isinstance(value, bytes):
         return 1
     if levels == 0:
@@ -219,7 +220,7 @@ def bytes_in(value: object, levels: int = MOST_LEVELS) -> int:
 
 
 def secret_of(model: BaseModel, written: bytes) -> str | None:
-    """Return the argument that has one of pydantic's secrets in it, and asterisks in its JSON; None without one."""
+    """Return the argument that contains one of pydantic's secrets, if its JSON has asterisks; else None."""
     fields = type(model).model_fields
     if MASK not in written:
         return None

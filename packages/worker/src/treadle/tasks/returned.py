@@ -1,4 +1,4 @@
-"""What a function returns, by its annotation: written as JSON to be kept, and read again as what it was."""
+"""The type of a function's result, by its annotation: writes results as JSON and reads them back."""
 
 from typing import Any
 
@@ -21,13 +21,13 @@ from treadle.values import asked, brief, check_no_secret, clash, plain
 from treadle.wire.values import fault
 
 _AS_ARGUMENTS = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="constants")
-"""Bytes are sent in base64, and what is not finite is refused."""
+"""As for arguments: bytes are sent in base64, and non-finite numbers are refused."""
 
 _UNREAD = object()
 
 
 class Returned:
-    """The results of a function that is annotated so."""
+    """The type of a function's result, given by its annotation."""
 
     __slots__ = ("_annotation", "_is_sure", "_may_hide", "_may_lose", "_reads", "_reads_less", "_takes_both")
 
@@ -36,19 +36,19 @@ class Returned:
         self._reads: TypeAdapter[list[Any]] | None = None
         self._is_sure = is_sure(annotation)
         self._may_hide = not self._is_sure or names(annotation, Any)
-        """Whether a secret may stand in it."""
+        """Whether it may contain a secret."""
         self._takes_both: bool | None = False if self._is_sure else None
-        """Whether it takes bytes or something else in one place; None until it is asked."""
+        """Whether it may hold bytes or another type in one place; None until first checked."""
         self._may_lose = False
-        """Whether it may be read as something else than was written."""
+        """Whether it may be read back as a different value."""
         self._reads_less = False
-        """Whether it would not be read again as it is written for others."""
+        """Whether it can't be read back in the form in which it is usually written."""
 
     def write(self, value: Any, name: str) -> Any:
         """Return a result as plain JSON data. Raises `BadValue`, which names the place within `name`.
 
-        So it does for bytes that would be read again as a text, for a text that would be read as bytes, for a secret,
-        of which nothing would be kept, and for what would be read again as another one.
+        That includes bytes that would be read back as text and text that would be read back as bytes, secrets, of which
+        nothing would be kept, and values that would be read back as different ones.
         """
         if self._takes_both is None:
             schema = self._reader().core_schema
@@ -59,8 +59,8 @@ class Returned:
             check_no_secret(value, data, name)
         if self._takes_both and bytes_in(value) != bytes_in(self.read(data)):
             raise BadValue(
-                f"{name} may be bytes or a text, as the function is annotated, which JSON can't tell apart, and"
-                f" {brief(value)} would be read again as the other: return one of them, or a dict that says which it is"
+                f"{name} is annotated as bytes or str, which JSON can't tell apart, and"
+                f" {brief(value)} would be read back as the other: return one of them, or a dict that says which it is"
             )
         if self._may_lose and self._is_lost(value, data, name):
             data = self._typed(value)
@@ -69,7 +69,7 @@ class Returned:
         return data
 
     def _plain(self, value: Any, name: str, *, round_trip: bool) -> Any:
-        """Return a value as every one is written; where it can't be, as its type says that it is."""
+        """Return a value as plain JSON data, or, if that fails, as its type serialises it."""
         try:
             return plain(value, name, round_trip=round_trip)
         except BadValue:
@@ -78,42 +78,42 @@ class Returned:
             return data
 
     def _typed(self, value: Any) -> Any:
-        """Return a value as its type says that it is written; None where it can't be."""
+        """Return a value as its type serialises it; None if that can't be done."""
         dump = self._reader().dump_python
         data = asked(lambda: dump([value], mode="json", by_alias=True, round_trip=True, warnings="error")[0], _none)
         return None if fault(data) is not None or clash(value, data) is not None else data
 
     def _is_lost(self, value: Any, data: Any, name: str) -> bool:
-        """Return whether `data`, which was written of a value of the type, is read as another one, or as none of it."""
+        """Return whether `data`, written from a value of the type, is read back as a different value, or not at all."""
         again = self._again(data, otherwise=_UNREAD)
         if again is _UNREAD:
             return asked(lambda: bool(self._reader().validate_python([value])), lambda _: False)
-        # Without what a model computes, which may be another thing each time.
+        # Without a model's computed fields, which may differ each time.
         written, rewritten = (self._plain(one, name, round_trip=True) for one in (value, again))
         return is_altered(value, again, written, rewritten)
 
     def read(self, data: Any) -> Any:
-        """Return a result, JSON, as what the function says that it returns; as it is when it is no such thing."""
+        """Return a result, given as JSON, as a value of the function's return type; unchanged if it doesn't fit."""
         if data is None:
             return None
-        # Annotations of results are promises that nobody checked when the function returned.
+        # Nobody checked the annotation when the function returned.
         return self._again(data, otherwise=data)
 
     def _again(self, data: Any, *, otherwise: Any) -> Any:
         return asked(lambda: self._reader().validate_json(to_json([data]))[0], lambda _: otherwise)
 
     def _reader(self) -> TypeAdapter[list[Any]]:
-        """Return what reads a list with a result: a class by itself takes no configuration from outside.
+        """Return the reader of a list with one result, because a class on its own accepts no external configuration.
 
-        No `Optional[…]`, which makes one type of `str | Path` and `Path | str`: that of the two which it saw first.
+        Not of `Optional[…]`, which caches `str | Path` and `Path | str` as the same type: whichever it saw first.
         """
         if self._reads is None:
             try:
                 self._reads = TypeAdapter(list[self._annotation], config=_AS_ARGUMENTS)  # type: ignore[name-defined]
-            except Exception:  # noqa: BLE001 - whatever its types raise; but what a result is like need not be known
+            except Exception:  # noqa: BLE001 - anything that its types raise; the result's type is not essential
                 self._reads = TypeAdapter(list[Any])
         return self._reads
 
 
 def _none(_: BaseException) -> None:
-    """Return that there is nothing."""
+    """Return None."""

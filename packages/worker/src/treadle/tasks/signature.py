@@ -1,4 +1,4 @@
-"""A function's signature as a pydantic model: what its payload looks like, and how it becomes arguments again."""
+"""A function's signature as a pydantic model, which makes a JSON payload of arguments and arguments of a payload."""
 
 import inspect
 import sys
@@ -34,10 +34,10 @@ _CONTEXT = "treadle.tasks.context.Context"
 _CONTEXT_SPELLINGS = frozenset({"Context", "treadle.Context", "context.Context", _CONTEXT})
 
 _BY_POSITION = frozenset({inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD})
-"""How a context is given."""
+"""The kinds of parameter that may receive the context."""
 
-_CANT = "can't be called so"
-_UNREAD = "written as JSON it could not be read again"
+_CANT = "can't be called like this"
+_UNREAD = "it would not survive a round trip through JSON"
 _UNKNOWN = "there is no such argument"
 
 
@@ -45,16 +45,16 @@ BytesMode: TypeAlias = typing.Literal["base64", "utf8"]
 
 
 class StandIn:
-    """What stands for a result that is to come, where a flow takes it: as an argument, or in one that is a list."""
+    """Stands for a future result in a flow, as an argument or as an item of a list that is an argument."""
 
     __slots__ = ()
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:
-    """Return a function's signature, whose annotations may name what is not there yet.
+    """Return a function's signature, whose annotations may refer to names that are not defined yet.
 
-    From Python 3.14 on they are evaluated when they are asked for (PEP 649), and such a name would raise a `NameError`;
-    a `ForwardRef` stands in its place. Raises `TypeError` and `ValueError` as `inspect.signature`.
+    From Python 3.14 on, annotations are evaluated on access (PEP 649), and an undefined name would raise `NameError`;
+    here it becomes a `ForwardRef`. Raises `TypeError` and `ValueError` as `inspect.signature` does.
     """
     if sys.version_info >= (3, 14):
         from annotationlib import Format
@@ -64,10 +64,10 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
 
 
 class Signature:
-    """The parameters of `function`, without the `Context` that is injected.
+    """The parameters of `function`, without the `Context` that the worker passes.
 
     Raises `DefinitionError` for `*args`, `**kwargs` and positional-only parameters. Annotations are resolved on first
-    use, so that they may name what the module defines further down.
+    use, so they may refer to names that the module defines further down.
     """
 
     def __init__(self, function: Callable[..., Any], local_names: Mapping[str, Any] | None = None) -> None:
@@ -79,7 +79,7 @@ class Signature:
         self.wants_context: bool = bool(parameters) and self._is_context(parameters[0])
         if self.wants_context and parameters[0].kind not in _BY_POSITION:
             raise DefinitionError(
-                f"{self.name} takes its Context as {parameters[0].name}, but not by position: write it before the '*'"
+                f"{self.name} takes its Context as the keyword-only {parameters[0].name}: move it before the '*'"
             )
         self.parameters: list[inspect.Parameter] = parameters[1:] if self.wants_context else parameters
         for parameter in self.parameters:
@@ -87,16 +87,17 @@ class Signature:
         self.names: tuple[str, ...] = tuple(parameter.name for parameter in self.parameters)
         self._model: type[BaseModel] | None = None
         self._places: tuple[tuple[str, str], ...] = ()
-        """Each parameter with the model's field for it: pydantic takes a microsecond to say what fields there are."""
+        """Each parameter with its field in the model, cached because pydantic takes a microsecond to list the
+        fields."""
         self._partial: dict[tuple[frozenset[str], BytesMode], type[BaseModel]] = {}
         self._is_sure = False
-        """Whether what was written of the arguments is read again by their types, without looking."""
+        """Whether the argument types alone guarantee that JSON is read back as the same values."""
         self._may_clash = False
-        """Whether one of them may hold a dict with two keys that are one text in JSON."""
+        """Whether an argument may hold a dict with two keys that JSON writes as the same text."""
         self._takes_both = False
-        """Whether one of them takes bytes or something else in one place."""
+        """Whether an argument may hold bytes or another type in the same place."""
         self._may_lose = self._may_shift = False
-        """Whether one of them may be read as another one than was written, or as another one each time."""
+        """Whether an argument may be read back as a different value, or as a different one each time."""
         self._takes_bytes = False
         self._returns: Returned | None = None
 
@@ -122,7 +123,7 @@ class Signature:
 
     @property
     def returns(self) -> Returned:
-        """What the function returns, to be written and read again; anything goes when it doesn't say."""
+        """The type of the result, with which results are written and read; any type if it is not annotated."""
         if self._returns is None:
             try:
                 self._returns = Returned(self._resolve(signature_of(self.function).return_annotation))
@@ -131,39 +132,39 @@ class Signature:
         return self._returns
 
     def named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments by name, as they were given; raise `InvalidArguments` for too many or one twice."""
+        """Return the given arguments by name; raise `InvalidArguments` for too many, or for one given twice."""
         if len(args) > len(self.names):
-            raise InvalidArguments(f"{self.name} takes {len(self.names)} arguments, {len(args)} were given")
+            raise InvalidArguments(f"{self.name} takes {len(self.names)} arguments, but {len(args)} were given")
         given = dict(zip(self.names, args, strict=False))
         if not kwargs:
             return given
         twice = given.keys() & kwargs.keys()
         if twice:
-            raise InvalidArguments(f"{self.name} got {', '.join(sorted(twice))} twice, by position and by name")
+            raise InvalidArguments(f"{self.name} got {', '.join(sorted(twice))} both by position and by name")
         return {**given, **kwargs}
 
     def payload(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, without: frozenset[str] = frozenset()
     ) -> dict[str, Any]:
-        """Return the arguments as a JSON payload that holds what was given; raise `InvalidArguments`.
+        """Return the given arguments as a JSON payload; raise `InvalidArguments`.
 
-        Those in `without` are put in by the worker, and no part of it.
+        Arguments in `without` are left out: the worker fills them in.
         """
         given = self.named(args, kwargs)
         reading = self._model_without(without)
-        # A text for bytes is meant as it is, and no base64.
+        # A str for bytes is meant literally, not as base64.
         taking = self._model_without(without, "utf8") if self._takes_bytes else reading
         try:
             model = taking.__pydantic_validator__.validate_python(given)
         except ValidationError as error:
             raise InvalidArguments(self._misplaced(given) or self._optional(given) or self._explain(error)) from None
         except Exception as error:
-            # A validator, which may raise whatever it likes; the traceback says where.
+            # A validator may raise anything; the traceback shows where.
             raise InvalidArguments(f"{self.name} {_CANT}: {named(error)}") from error
         try:
             dumped = _written_of(model)
             found: object = fault(dumped) or (clash(given, dumped) if self._may_clash else None)
-        except Exception as error:  # noqa: BLE001 - a class may serialise itself, and raise whatever it likes
+        except Exception as error:  # noqa: BLE001 - a class may serialise itself, and raise anything
             dumped, found = {}, _places_of(error) if isinstance(error, ValidationError) else _bad_value(model, error)
         if found is not None:
             raise InvalidArguments(self._misplaced(given) or f"{self.name} {_CANT}: {found}")
@@ -173,22 +174,22 @@ class Signature:
 
     def arguments(self, payload: Any) -> dict[str, Any]:
         """Return a payload as keyword arguments, with defaults filled in; raise `InvalidArguments`."""
-        # As JSON rather than as Python: strict models take a datetime's text in JSON only.
+        # From JSON rather than from Python objects: strict models accept a datetime's text only in JSON.
         validate = self.model.__pydantic_validator__.validate_json
         values = asked(lambda: validate(to_json(payload)), self._refuse).__dict__
         return {name: values[field] for name, field in self._places}
 
     def _read_again(self, model: BaseModel, dumped: dict[str, Any], reading: type[BaseModel]) -> None:
-        """Raise `InvalidArguments` for what a worker could not read, though it is what the function takes.
+        """Raise `InvalidArguments` if a worker could not read back arguments that the function accepts.
 
-        A dataclass writes its fields that `__init__` does not take, a model may be read by another alias than it is
-        written by, a secret is written as asterisks, and bytes are written as a text.
+        A dataclass writes fields that `__init__` does not accept, a model may be read by another alias than it is
+        written by, a secret is written as asterisks, and bytes are written as text.
         """
         written = to_json(dumped)
         if (name := secret_of(model, written)) is not None:
             raise InvalidArguments(
-                f"{self.name} {_CANT}: {name} has a secret, which is written as asterisks: take a str, and"
-                " @task(encrypted=True) where the server must not read it, or its name alone and look it up"
+                f"{self.name} {_CANT}: {name} contains a secret, which would be written as asterisks: take a str, and"
+                " @task(encrypted=True) if the server must not read it, or take only its name and look it up"
             )
         read = reading.__pydantic_validator__.validate_json
         said: str | None = None
@@ -203,13 +204,13 @@ class Signature:
         except ValidationError as error:
             raise InvalidArguments(f"{self.name} {_CANT}: {_UNREAD}: {_places_of(error)}") from None
         except Exception as error:
-            # As above, of a validator that takes only what is given, and not what it has made of that.
+            # As in `payload`: a validator may accept what was given, and not what it made of that.
             raise InvalidArguments(f"{self.name} {_CANT}: {_UNREAD}: {named(error)}") from error
         if said is not None:
             raise InvalidArguments(f"{self.name} {_CANT}: {said}")
 
     def _misplaced(self, given: Mapping[str, Any]) -> str | None:
-        """Return what to write instead, where a task of a flow was given that nobody waits for; None without one."""
+        """Return what to write instead if an argument has a task of a flow but `flow.add` was not used, or None."""
         for name, value in given.items():
             if _holds_stand_in(value):
                 return (
@@ -220,7 +221,7 @@ class Signature:
         return None
 
     def _optional(self, given: Mapping[str, Any]) -> str | None:
-        """Return what to write instead, where options were given as arguments; None without any."""
+        """Return what to write instead if options were given as arguments; else None."""
         if not (found := [name for name in given if name not in self.names and name in {"options", *OPTIONS}]):
             return None
         options = ", ".join(f"{name}=…" for name in found if name != "options") or "…"
@@ -230,7 +231,7 @@ class Signature:
         )
 
     def _refuse(self, error: BaseException) -> NoReturn:
-        """Raise `InvalidArguments` for what pydantic says of arguments, or their own classes raise."""
+        """Raise `InvalidArguments` for an error from pydantic or from the arguments' own classes."""
         if type(error) is ValidationError:
             raise InvalidArguments(self._explain(error)) from None
         raise InvalidArguments(f"{self.name} {_CANT}: {named(error)}") from None
@@ -264,7 +265,7 @@ class Signature:
         return _is_the_context(annotation)
 
     def _resolve(self, annotation: Any) -> Any:
-        """Return an annotation with its names looked up where the function stands."""
+        """Return an annotation with its names resolved in the function's scope."""
         if annotation is inspect.Parameter.empty:
             return Any
         stand_in = types.SimpleNamespace(__annotations__={"it": annotation})
@@ -272,14 +273,14 @@ class Signature:
         try:
             return typing.get_type_hints(stand_in, scope, self._locals or None, include_extras=True)["it"]
         except Exception as error:
-            # It is a text that was evaluated, and may raise whatever is written there.
+            # The annotation is text that was evaluated, so it may raise anything.
             raise DefinitionError(
                 f"{self.name}: the annotation {_written(annotation)!r} can't be resolved ({error}); import what it"
                 " names at runtime, not under TYPE_CHECKING"
             ) from error
 
     def _model_without(self, names: frozenset[str], read_bytes: BytesMode = "base64") -> type[BaseModel]:
-        whole = self.model  # with it is known what the arguments take
+        whole = self.model  # making it finds out whether arguments take bytes
         if not names and read_bytes == "base64":
             return whole
         if (names, read_bytes) not in self._partial:
@@ -302,33 +303,33 @@ class Signature:
         except DefinitionError:
             raise
         except Exception as error:
-            # pydantic's own, a SchemaError for a pattern that is none, and what the user's types raise.
+            # pydantic's SchemaError, such as for an invalid pattern, or anything that the user's types raise.
             where = next((f"its argument {name}" for name in self._in_the_way(config, fields)), "its arguments")
             raise DefinitionError(f"{self.name}: {where} can't be described in JSON: {_told(error)}") from error
 
     def _in_the_way(self, config: ConfigDict, fields: Mapping[str, Any]) -> Iterator[str]:
-        """Give the arguments that can't be described even alone."""
+        """Yield the arguments that can't be described even when alone."""
         for field, said in fields.items():
             try:
                 described(self.function.__name__, config, {field: said})
-            except Exception:  # noqa: BLE001 - as when all of them were
+            except Exception:  # noqa: BLE001 - as when all of them were described
                 yield self.names[int(field[1:])]
 
     def _fields(self, without: frozenset[str]) -> dict[str, Any]:
-        # Fields are numbered and arguments are their aliases: an argument may be called json, copy or _x,
-        # which BaseModel keeps for itself.
+        # Fields are numbered and the arguments' names are aliases: an argument may be called json, copy or _x, which
+        # BaseModel reserves.
         fields: dict[str, Any] = {}
         for number, parameter in enumerate(self.parameters):
             if parameter.name in without:
                 continue
             kind = self._resolve(parameter.annotation)
             if any(map(_is_the_context, typing.get_args(kind))):
-                raise DefinitionError(f"{self.name}: {parameter.name} is a Context within {kind}: write Context alone")
+                raise DefinitionError(f"{self.name}: {parameter.name} is a Context inside {kind}: write Context alone")
             if kind is typing.ClassVar or typing.get_origin(kind) is typing.ClassVar:
-                raise DefinitionError(f"{self.name}: {parameter.name} is a ClassVar, which no argument is")
+                raise DefinitionError(f"{self.name}: {parameter.name} is a ClassVar, which an argument can't be")
             default = ... if parameter.default is parameter.empty else parameter.default
             if isinstance(default, FieldInfo):
-                # What it says counts, but no name or exclusion of its own: an argument is called as its parameter is.
+                # Its constraints apply, but not its own alias or exclusion: an argument is named after its parameter.
                 kind = typing.Annotated[kind, default]
                 default = FieldInfo(default=default.default, default_factory=default.default_factory)
             annotation: Any = typing.Annotated[listed(kind), Field(alias=parameter.name, exclude=False)]
@@ -337,7 +338,7 @@ class Signature:
 
 
 def _written(annotation: Any) -> Any:
-    """Return an annotation; of one whose names are looked up later, how it is written."""
+    """Return an annotation, or its source text if its names are looked up later."""
     return annotation.__forward_arg__ if isinstance(annotation, typing.ForwardRef) else annotation
 
 
@@ -346,10 +347,10 @@ def _is_the_context(annotation: Any) -> bool:
 
 
 def _written_of(model: BaseModel) -> dict[str, Any]:
-    """Return what is sent of arguments; raises whatever pydantic and the classes of these do.
+    """Return the arguments as they are sent; raises whatever pydantic and the arguments' classes raise.
 
-    What is left to the function's defaults is left out, and nothing of a model within: its default may be made anew in
-    the worker, as an id or a time, or tell which class of a union it is.
+    Arguments left to the function's defaults are left out, but nothing within a model is: its defaults, such as an id
+    or a time, might differ in the worker, or might tell which class of a union it is.
     """
     dumped: dict[str, Any] = model.__pydantic_serializer__.to_python(
         model, mode="json", by_alias=True, include=model.model_fields_set, round_trip=True
@@ -368,7 +369,7 @@ def _places_of(error: ValidationError) -> str:
 
 
 def _told(error: Exception) -> str:
-    """Return what pydantic says of a type, without what it says to who writes models and the address at its end."""
+    """Return pydantic's message about a type, without its advice for authors of models and the link at its end."""
     said = said_by(error).split("\n\nFor further information visit", 1)[0]
     of_a_type, *more = said.split(" Set `arbitrary_types_allowed=True`", 1)
     if more:
@@ -377,7 +378,7 @@ def _told(error: Exception) -> str:
 
 
 def _holds_stand_in(value: object, levels: int = MOST_LEVELS) -> bool:
-    """Return whether there is one in the value, no deeper than a payload may go: a list may hold itself."""
+    """Return whether a value contains a stand-in; limited to a payload's depth, because a list may contain itself."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple | set | frozenset):
@@ -386,7 +387,7 @@ def _holds_stand_in(value: object, levels: int = MOST_LEVELS) -> bool:
 
 
 def _bad_value(model: BaseModel, error: Exception) -> object:
-    """Return what can't be sent of the arguments, and where."""
+    """Return which part of the arguments can't be sent, and why."""
     fields = type(model).model_fields
     try:
         plain({str(fields[name].alias): value for name, value in model.__dict__.items()}, "")

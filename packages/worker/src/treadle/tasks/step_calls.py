@@ -1,4 +1,4 @@
-"""What a step calls: the function's name, its call with a timeout where the task runs, and the type of its result."""
+"""Calls of steps' functions: their names, calling them with a timeout, and the types of their results."""
 
 import asyncio
 import contextvars
@@ -18,19 +18,19 @@ from treadle.wire.fields import LONGEST_TEXT
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return a function's name without its module, which is another one in a child process, and may be moved."""
+    """Return a function's name without its module, which differs in a child process, and may change."""
     bare = _bare(function)
     return str(getattr(bare, "__qualname__", type(bare).__qualname__))[-LONGEST_TEXT:]
 
 
 def check_function(step: str, function: object) -> None:
-    """Raise `InvalidStep` for what can't be called: most often it was called already."""
+    """Raise `InvalidStep` for anything that can't be called, most often because it already was."""
     if callable(function):
         return
     if inspect.iscoroutine(function):
         function.close()  # nobody will await it
     raise InvalidStep(
-        f"step {step!r}: function is what the step calls, and its arguments stand behind it, as in"
+        f"step {step!r}: give the function that the step calls, followed by its arguments, as in"
         f" ctx.step({step!r}, charge, order), not {function!r:.100}"
     )
 
@@ -44,11 +44,11 @@ async def run(
     in_loop: bool,
     threads: "set[Future[Any]]",
 ) -> Any:
-    """Call a step's function; a synchronous one of an async task, or one with a timeout, in a thread of its own.
+    """Call a step's function; in a thread if it is synchronous and its task is async, or it has a timeout.
 
-    Nothing stops a thread: what it returns after its timeout is dropped, and it is among `threads` while it runs.
-    Raises what the function raises, `TimeoutError` in English, and `InvalidStep` for an async function in a task that
-    is not.
+    A thread can't be stopped: what it returns after its timeout is dropped, and it is in `threads` while it runs.
+    Raises what the function raises, `TimeoutError` with a message, and `InvalidStep` for an async function in a
+    synchronous task.
     """
     is_async = _is_async(function)
     if in_loop:
@@ -56,7 +56,7 @@ async def run(
             return await _in_time(step, function(*args), timeout)
         return await _in_time(step, asyncio.wrap_future(_aside(lambda: function(*args), step, threads)), timeout)
     if is_async:
-        raise InvalidStep(f"step {step!r} calls an async function, and its task is none: make the task async")
+        raise InvalidStep(f"step {step!r} calls an async function, but its task is not async: make the task async")
     if timeout is None:
         return function(*args)
     aside = _aside(lambda: function(*args), step, threads)
@@ -84,7 +84,7 @@ def _late(step: str, timeout: float) -> str:
 
 
 def _aside(call: Callable[[], Any], step: str, threads: "set[Future[Any]]") -> "Future[Any]":
-    """Call it in a thread that keeps no process from ending, and is among `threads` until then."""
+    """Call it in a daemon thread, which is in `threads` until it ends and doesn't keep the process from exiting."""
     future: Future[Any] = Future()
     future.set_running_or_notify_cancel()
     context = contextvars.copy_context()
@@ -93,9 +93,10 @@ def _aside(call: Callable[[], Any], step: str, threads: "set[Future[Any]]") -> "
         try:
             result = context.run(call)
         except (StopIteration, GeneratorExit) as error:
-            # No future takes the one, and the other ends whoever awaits it, up to the worker, whoever catches it.
+            # A future refuses StopIteration, and GeneratorExit would end every coroutine that awaits it, up to the
+            # worker's.
             future.set_exception(RuntimeError(f"step {step!r} raised {brief(error)}"))
-        except BaseException as error:  # noqa: BLE001 - whatever it raised is raised where it was called
+        except BaseException as error:  # noqa: BLE001 - raised again where the function was called
             future.set_exception(error)
         else:
             future.set_result(result)
@@ -107,12 +108,12 @@ def _aside(call: Callable[[], Any], step: str, threads: "set[Future[Any]]") -> "
 
 
 def returned(function: Callable[..., Any]) -> Returned:
-    """Return what a step's function says that it returns."""
+    """Return the type of a step function's result."""
     bare = _bare(function)
     try:
         return _returned(bare)
     except TypeError:
-        # What has no hash is not remembered.
+        # An unhashable function can't be cached.
         return Returned()
 
 
@@ -121,12 +122,12 @@ def _returned(function: Callable[..., Any]) -> Returned:
     called = function if inspect.isroutine(function) else getattr(type(function), "__call__", function)  # noqa: B004
     try:
         return Returned(typing.get_type_hints(called, include_extras=True).get("return", Any))
-    except Exception:  # noqa: BLE001 - it is evaluated, and may raise whatever is written there
+    except Exception:  # noqa: BLE001 - the annotation is evaluated, and may raise anything
         return Returned()
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    """Return whether its call is to be awaited: an async function, behind decorators too, or an object that is one."""
+    """Return whether a call has to be awaited: an async function, even decorated, or an object with an async call."""
     called = _without_arguments(function)
     return inspect.iscoroutinefunction(_bare(called)) or inspect.iscoroutinefunction(type(called).__call__)
 

@@ -1,7 +1,7 @@
-"""Steps of a task's code: run once, kept, and returned by the runs that follow; `Context` has their methods.
+"""Steps of a task's code, which run once and whose results later runs get; `Context` has the methods for them.
 
-What waits and what blocks is the same code: in a task that is not async nothing that it awaits ever waits, so that it
-is gone through in one go (`finished`).
+The same coroutines serve asynchronous and synchronous code: in a synchronous task nothing that they await ever waits,
+so that they run through in one go (`finished`).
 """
 
 import asyncio
@@ -32,33 +32,33 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 
 MOST_RETRIES = 1_000_000
-"""How often a step may say that it is tried again, as a task may."""
+"""The most retries of a step, as of a task."""
 
 SLEEP = "sleep"
-"""The name of the steps that only sleep."""
+"""The name of steps that only sleep."""
 
 _inside: ContextVar[str | None] = ContextVar("treadle_step", default=None)
-"""The step whose function runs."""
+"""The name of the step whose function is running."""
 
 Kept = dict[str, Any]
-"""A kept step, as `StepItem`."""
+"""A kept step, as a `StepItem`."""
 
 
 class StepPort(Protocol):
-    """Where a run's steps go: their awaitables are done already where the code is synchronous."""
+    """Where a run's steps are sent; if the code is synchronous, the awaitables are already done."""
 
     def kept_steps(self) -> Awaitable[list[Kept]]:
         """Read all steps that the task keeps."""
 
     def keep_step(self, step: dict[str, Any]) -> Awaitable[None]:
-        """Keep a step, as `StepDone`; the awaitable ends when it is stored."""
+        """Keep a step, a `StepDone`; the awaitable ends when it is stored."""
 
     def receive(self, step: dict[str, Any]) -> Awaitable[Kept | None]:
-        """Receive a message by a step, as `StepRef`; None: none waits."""
+        """Receive a message by a step, a `StepRef`, and return the step; None if no message waits."""
 
 
 class Steps:
-    """The steps of one run. Its `claim` says how many the task keeps, and carries them while they are few and small."""
+    """The steps of one run. Its `claim` says how many the task keeps, and carries them if they are few and small."""
 
     def __init__(
         self, port: StepPort, claim: Mapping[str, Any], wait_cancelled: Callable[[float], bool], *, is_async: bool
@@ -68,7 +68,7 @@ class Steps:
         self._known: int = claim.get("steps") or 0
         self._wait_cancelled = wait_cancelled
         self._count = self._known
-        """How many the task keeps by now."""
+        """How many steps the task keeps by now."""
         self._asked: dict[str, int] = {}
         self._kept: dict[tuple[str, int], Kept] | None = None
         self._unasked: set[tuple[str, int]] = set()
@@ -78,7 +78,7 @@ class Steps:
             self._learn(carried)
         self._loading: asyncio.Future[list[Kept]] | None = None
         self._threads: set[Future[Any]] = set()
-        """Calls in threads that have not returned."""
+        """Calls in threads that have not returned yet."""
         self._lock = Lock()
         self._mismatch: StepMismatch | None = None
         self.suspended: Suspend | None = None
@@ -93,23 +93,23 @@ class Steps:
         retries: int,
         timeout: float | timedelta | None,
     ) -> Any:
-        """Return the step's result, in async code what gives it when it is awaited.
+        """Return the step's result, or in async code an awaitable of it.
 
-        `timeout` is in seconds and for each call, `retries` how many there are besides the first. Raises as
-        `Context.step`.
+        `timeout` is in seconds for each call; `retries` is the number of calls besides the first. Raises as
+        `Context.step` does.
         """
         self._check(name)
         check_function(name, function)
         if not (isinstance(retries, int) and not isinstance(retries, bool) and 0 <= retries <= MOST_RETRIES):
             raise InvalidStep(
-                f"step {name!r}: retries is a whole number from 0 to {MOST_RETRIES:,}, not {brief(retries)}"
+                f"step {name!r}: retries must be a whole number from 0 to {MOST_RETRIES:,}, not {brief(retries)}"
             )
         limit = None if timeout is None else _length(f"step {name!r}: timeout", timeout)
         occurrence = self._next(name)
         return self._given(name, occurrence, self._called(name, occurrence, function, args, retries, limit))
 
     def sleep(self, delay: float | timedelta) -> Any:
-        """End the run until so much time has passed; return at once in the run that comes then."""
+        """End the run for the given time; in the run that follows it, return at once."""
         self._check(SLEEP)
         length = _length("sleep: delay", delay)
         occurrence = self._next(SLEEP)
@@ -123,13 +123,13 @@ class Steps:
         return self._given(name, occurrence, self._received(name, occurrence, length))
 
     def check_end(self) -> None:
-        """Raise `StepMismatch` when the code has returned otherwise than its steps say."""
+        """Raise `StepMismatch` if the code has returned in contradiction to its steps."""
         if self._mismatch is not None:
             raise self._mismatch
         if self.suspended is not None:
             raise StepMismatch(
-                f"the code returned although step {self.suspended.step!r} had asked it to end: let the exception"
-                " through that ctx.sleep and ctx.receive raise (a BaseException)"
+                f"the code returned although step {self.suspended.step!r} had asked it to stop: let the exception"
+                " of ctx.sleep and ctx.receive through (a BaseException)"
             )
         if (said := self._unawaited.said()) is not None:
             raise StepMismatch(said)
@@ -140,47 +140,47 @@ class Steps:
 
     @property
     def has_threads(self) -> bool:
-        """Whether a function of a step runs in a thread."""
+        """Whether a function of a step is running in a thread."""
         return bool(self._threads)
 
     async def threads_ended(self) -> None:
-        """Wait until no function of a step runs in a thread any more, which nothing stops."""
+        """Wait until no function of a step runs in a thread any more, since threads can't be stopped."""
         await asyncio.gather(*map(asyncio.wrap_future, tuple(self._threads)), return_exceptions=True)
 
     def _given(self, name: str, occurrence: int, work: Coroutine[Any, Any, Any]) -> Any:
-        """Return what async code awaits; in other code, what came of it."""
+        """Return a coroutine for async code to await, or its result for synchronous code."""
         if self._is_async:
             self._unawaited.note(_shown(name, occurrence), work)
             return work
         return finished(work)
 
     def _check(self, name: str) -> None:
-        """Raise `InvalidStep` for a name that is none, and where there are no steps."""
+        """Raise `InvalidStep` for an invalid name, and where no step is allowed."""
         if not isinstance(name, str) or not 1 <= len(name) <= LONGEST_TEXT or fault(name) is not None:
             raise InvalidStep(
-                f"name: a step has a name of 1 to {LONGEST_TEXT} characters of valid Unicode, not {brief(name)}"
+                f"name: a step's name must be 1 to {LONGEST_TEXT} characters of valid Unicode, not {brief(name)}"
             )
         if (outer := _inside.get()) is not None:
-            raise InvalidStep(f"step {name!r} stands inside step {outer!r}: a step has no steps of its own")
+            raise InvalidStep(f"step {name!r} is inside step {outer!r}: steps can't be nested")
         if self._is_async and not has_loop():
-            raise InvalidStep(f"step {name!r} is asked for in a thread of an async task: await it in its own code")
+            raise InvalidStep(f"step {name!r} is called in a thread of an async task: await it in the task's own code")
 
     def _next(self, name: str) -> int:
-        """Count the step, which is asked for as it can be, and return how often its name came before."""
+        """Count a use of the step's name, and return how often the name was used before."""
         with self._lock:
             occurrence = self._asked.get(name, 0)
             self._asked[name] = occurrence + 1
         return occurrence
 
     async def _known_as(self, name: str, occurrence: int, kind: str, function: str | None = None) -> Kept | None:
-        """Return a step that an earlier run kept. Raises `StepMismatch` when it is something else."""
+        """Return a step that an earlier run kept. Raises `StepMismatch` if it was something else."""
         if self._mismatch is not None:
             raise self._mismatch
         if self._kept is None:
             found = await self._load()
             with self._lock:
-                # Of threads that have read it at the same time the first one learns it, and what it then asks for stays
-                # asked for.
+                # If several threads have read the steps at once, only the first stores them, so that the steps it then
+                # asks for stay marked as asked for.
                 if self._kept is None:
                     self._learn(found)
         assert self._kept is not None
@@ -190,23 +190,23 @@ class Steps:
             return kept
         self._mismatch = StepMismatch(
             f"{_shown(name, occurrence)} was {_what(kept['kind'], kept.get('function'))} when it was kept, and is"
-            f" {_what(kind, function)} now. {_WHAT_TO_DO}"
+            f" now {_what(kind, function)}. {_WHAT_TO_DO}"
         )
         raise self._mismatch
 
     def _learn(self, found: Iterable[Kept]) -> None:
         kept = {(one["step"], one["occurrence"]): one for one in found}
-        # Whoever sees what is kept takes what it asks for from what is unasked.
+        # Set `_unasked` first: whoever sees `_kept` removes from it what was asked for.
         self._unasked = set(kept)
         self._kept = kept
 
     async def _load(self) -> list[Kept]:
-        """Read what is kept and the claim did not carry, once for all that ask at the same time."""
+        """Read the kept steps that the claim did not carry, once for all that ask at the same time."""
         if not self._is_async:
             return await self._port.kept_steps()
         if self._loading is None:
             self._loading = asyncio.ensure_future(self._port.kept_steps())
-            # Read once: where all who asked were cancelled, nobody is to be warned of a failure.
+            # Retrieve the exception, so that asyncio does not warn of it if all who asked were cancelled.
             self._loading.add_done_callback(lambda loading: loading.cancelled() or loading.exception())
         return await asyncio.shield(self._loading)
 
@@ -224,9 +224,9 @@ class Steps:
         if kept is not None:
             return returned(function).read(kept.get("result"))
         if self._count >= MOST_STEPS:
-            # What it does would not be known to have been done.
+            # Its function must not be called: the result could not be kept.
             raise InvalidStep(
-                f"step {name!r}: a task keeps at most {MOST_STEPS:,} steps: let one step do more, or submit further"
+                f"step {name!r}: a task may have at most {MOST_STEPS:,} steps: do more in each step, or submit further"
                 " tasks"
             )
         began = time.monotonic()
@@ -236,7 +236,7 @@ class Steps:
         said = {"step": name, "occurrence": occurrence, "function": called, "result": result, "seconds": took}
         await self._port.keep_step(said)
         self._count += 1
-        # As the runs that follow get it, so that none sees anything else.
+        # Returned as later runs will read it, so that all runs see the same value.
         return returned(function).read(result)
 
     async def _tried(
@@ -288,7 +288,7 @@ class Steps:
 
 
 _WHAT_TO_DO = (
-    "Give the task the code back that it began with and resume it, or run it again from its start"
+    "Give the task back the code that it began with and resume it, or rerun it from its start"
     " (treadle rerun ID) or from the step that has changed (treadle rerun ID --from-step NAME)"
 )
 
@@ -296,7 +296,7 @@ _WHAT_TO_DO = (
 def _length(what: str, given: float | timedelta) -> float:
     length = seconds(given)
     if isinstance(length, datetime):
-        raise InvalidStep(f"{what}: write how long it is until then, as in at - datetime.now(UTC), not {brief(given)}")
+        raise InvalidStep(f"{what}: give the duration until then, as in at - datetime.now(UTC), not {brief(given)}")
     if isinstance(length, bool) or not isinstance(length, int | float) or not 0 <= length <= TEN_YEARS:
         raise InvalidStep(
             f"{what}: write seconds from 0 up, at most {TEN_YEARS:,.0f} (ten years), or a timedelta, not {brief(given)}"
@@ -305,7 +305,7 @@ def _length(what: str, given: float | timedelta) -> float:
 
 
 def _waited(kept: Kept) -> float:
-    """Return how many seconds a wait took that is over, to the millisecond: an edit of the task may have ended it."""
+    """Return how many seconds an ended wait took, to the millisecond; an edit of the task may have ended it early."""
     at, until = (datetime.fromisoformat(kept[name]) for name in ("at", "until"))
     return round((until - at).total_seconds(), 3)
 
@@ -319,17 +319,17 @@ def _what(kind: str, function: str | None) -> str:
 
 
 def finished(work: Coroutine[Any, Any, Any]) -> Any:
-    """Go through a coroutine that never waits, and return what it returns. Raises `RuntimeError` for one that waits."""
+    """Run a coroutine that never waits, and return its result. Raises `RuntimeError` if it does wait."""
     try:
         work.send(None)
     except StopIteration as done:
         return done.value
     work.close()
-    raise RuntimeError("what a synchronous step awaited was not done")
+    raise RuntimeError("what a synchronous step awaited did not finish")
 
 
 def unasked(number: int, first: str | None = None) -> StepMismatch:
-    """Return what is said of code that has completed without asking for so many steps that its task keeps."""
+    """Return the error for code that has completed without asking for steps that its task keeps."""
     kept = counted(number, "step")
-    which = f"{kept} that the task keeps" if first is None else f"{first}, which the task keeps"
+    which = f"{kept} that the task has kept" if first is None else f"{first}, which the task keeps"
     return StepMismatch(f"the code completed without asking for {which}: was it changed? {_WHAT_TO_DO}")

@@ -1,4 +1,4 @@
-"""Which exceptions of a task's code are worth another try: `@task(retry_on=…, fail_on=…)`."""
+"""Which exceptions of a task's code are worth another attempt: `@task(retry_on=…, fail_on=…)`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,36 +8,38 @@ from treadle.tasks.outcomes import TaskOutcome
 from treadle.values import asked, said_by
 
 Exceptions = type[BaseException] | tuple[type[BaseException], ...]
-"""A class of exceptions, or several."""
+"""An exception class, or several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What a task says of its exceptions; a class stands for those that inherit from it too."""
+    """A task's rules for exceptions; a class stands for its subclasses too."""
 
     retry_on: tuple[type[BaseException], ...] | None = None
-    """After these the task is tried again, and after no others; None: after all."""
+    """Only after these the task is retried; None: after all."""
     fail_on: tuple[type[BaseException], ...] = ()
-    """After these it is not."""
+    """After these it is never retried."""
 
     @classmethod
     def of(cls, function: str, retry_on: Exceptions | None, fail_on: Exceptions | None) -> "Verdicts":
-        """Return what the decorator of `function` says. Raises `DefinitionError` for what is no exception's class."""
+        """Return the rules that the decorator of `function` gives. Raises `DefinitionError` for an invalid class."""
         made = cls(
             None if retry_on is None else _classes(function, "retry_on", retry_on),
             () if fail_on is None else _classes(function, "fail_on", fail_on),
         )
         if both := set(made.retry_on or ()) & set(made.fail_on):
             names = ", ".join(sorted(one.__name__ for one in both))
-            raise DefinitionError(f"@task of {function} has {names} in retry_on and in fail_on: leave it in one")
+            raise DefinitionError(
+                f"@task of {function} has {names} both in retry_on and in fail_on: keep it in one of them"
+            )
         return made
 
     def is_final(self, error: BaseException) -> bool:
-        """Return whether the task is not to be tried again after the error.
+        """Return whether the task is not to be retried after the error.
 
-        Where both lists have a class of it, the nearer one counts: `retry_on=OSError, fail_on=FileNotFoundError` means
-        what it seems to. A group is final when one of the errors in it is. What stands for an outcome of its own, such
-        as `Retry`, is none of these lists' business.
+        If both lists contain a base of its class, the nearer one counts: `retry_on=OSError, fail_on=FileNotFoundError`
+        means what it seems to. A group is final if one of its errors is. The lists do not apply to outcomes such as
+        `Retry`.
         """
         if self.retry_on is None and not self.fail_on:
             return False
@@ -55,7 +57,7 @@ class Verdicts:
 
 
 def leaves_of(error: BaseException) -> Iterator[BaseException]:
-    """Give what a group holds that is no group itself, however deep, in order; what is no group is given itself."""
+    """Yield the exceptions in a group that are not groups, at any depth, in order; yield any other exception itself."""
     left = [error]
     while left:
         one = left.pop()
@@ -66,14 +68,14 @@ def leaves_of(error: BaseException) -> Iterator[BaseException]:
 
 
 class Illegible(Exception):
-    """What stands for an exception whose class answers no question, not even that of what it is."""
+    """Stands for an exception whose class can't even answer what it is."""
 
 
 def legible(error: BaseException) -> BaseException:
-    """Return the error, or what stands for it where to ask it, or one that it holds, raises something else.
+    """Return the error, or a stand-in if inspecting it, or an error within it, raises something else.
 
-    Whoever catches what code raised asks it before anything else does: `isinstance` asks for `__class__`, and an error
-    out of that would end the worker instead of the run.
+    Code that catches an exception inspects it first: `isinstance` reads `__class__`, and an error raised by that would
+    end the worker instead of the run.
     """
 
     def read() -> BaseException:

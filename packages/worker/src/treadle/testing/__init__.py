@@ -1,8 +1,8 @@
-"""A pytest plugin: a server in this process, clients of it, a worker that runs tasks inline, and a clock that moves.
+"""A pytest plugin: a server in this process, its clients, a worker that runs tasks inline, and a clock you can move.
 
-Fixtures: `treadle_server` (`.url`, `.token`), `treadle_client` (a `SyncClient`), `treadle_async_client` (a `Client`),
-`treadle_worker` (makes an `InlineWorker`), `treadle_clock` (the server's). Nothing but pytest is imported before a
-fixture is used.
+Fixtures: `treadle_server` (with `.url` and `.token`), `treadle_client` (a `SyncClient`), `treadle_async_client` (a
+`Client`), `treadle_worker` (creates an `InlineWorker`), `treadle_clock` (the server's clock). Only pytest is imported
+until a fixture is used.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def treadle_server(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A real server on a SQLite file of its own; `.url` and `.token` say how to reach it."""
+    """A real server on a SQLite file of its own; `.url` and `.token` are how to reach it."""
     try:
         from treadle_server.testing import MovableClock, serve_in_thread
     except ImportError as error:
@@ -31,7 +31,7 @@ def treadle_server(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture
 def treadle_clock(treadle_server: Any) -> "MovableClock":
-    """The clock of `treadle_server`: `treadle_clock.move(3600)` and an hour has passed there, and what it brings."""
+    """The clock of `treadle_server`: `treadle_clock.move(3600)` lets an hour pass there, with all that is due in it."""
     clock: MovableClock = treadle_server.engine.clock
     return clock
 
@@ -43,13 +43,13 @@ def treadle_client(treadle_server: Any) -> "Iterator[SyncClient]":
 
     with SyncClient(treadle_server.url, treadle_server.token) as client:
         yield client
-        # An application that was given it in the place of its own has opened it too.
+        # The application under test may have been given this client in place of its own, and have opened it.
         client.close()
 
 
 @pytest.fixture
 def treadle_async_client(treadle_server: Any) -> "Client":
-    """A client of `treadle_server` for a test that is a coroutine: `async with treadle_async_client as client:`."""
+    """A client of `treadle_server` for asynchronous tests: `async with treadle_async_client as client:`."""
     from treadle.client.client import Client
 
     return Client(treadle_server.url, treadle_server.token)
@@ -57,9 +57,9 @@ def treadle_async_client(treadle_server: Any) -> "Client":
 
 @pytest.fixture
 def treadle_worker(treadle_server: Any) -> "Iterator[Callable[..., InlineWorker]]":
-    """Make workers of `treadle_server`: `treadle_worker(my_task).run_all()` runs what is queued, here and now.
+    """Create workers of `treadle_server`: `treadle_worker(my_task).run_all()` runs what is queued, here and now.
 
-    `resources`, `middleware` and `codec` are as an `InlineWorker` takes them.
+    `resources`, `middleware` and `codec` are passed to `InlineWorker`.
     """
     from treadle.testing.inline import InlineWorker
 

@@ -41,13 +41,13 @@ from treadle.worker.uploads import Uploader
 R = TypeVar("R")
 
 MOST_REPORTS = 1000
-"""What one request tells of a run, whose code may say far more than one may have."""
+"""How many reports one request carries; a run may make far more."""
 
 
 class InlineWorker:
-    """Claims the tasks of `tasks` over HTTP and runs them here and now: breakpoints, mocks and coverage just work.
+    """Claim the tasks of `tasks` over HTTP and run them here and now: breakpoints, mocks and coverage just work.
 
-    Timeouts, cancels, budgets and isolation are not heeded. Close it, or use it as a context manager.
+    Timeouts, cancels, budgets and isolation have no effect. Close it, or use it as a context manager.
     """
 
     def __init__(
@@ -79,15 +79,15 @@ class InlineWorker:
         self.close()
 
     def run_all(self, limit: int = 1000) -> list[TaskItem]:
-        """Run what is due until nothing is left, or `limit` tasks were run; return them as they are then.
+        """Run what is due until nothing is left or `limit` tasks were run; return each as it was after its run.
 
-        Raises what the server answers when it refuses the worker or its jobs, `NoCodec` or `CantDecrypt` for a task
-        that is encrypted, and `WouldBlock` in a coroutine, which has it run in a thread:
+        Raises a `ProblemError` when the server refuses the worker or its jobs; `NoCodec` or `CantDecrypt` for an
+        encrypted task; and `WouldBlock` in a coroutine, where you can use a thread:
         `await asyncio.to_thread(worker.run_all)`.
         """
         if has_loop():
             raise WouldBlock(
-                "an event loop runs in this thread already, as in a test that is a coroutine: use"
+                "an event loop is already running in this thread, as in an async test: use"
                 " `await asyncio.to_thread(worker.run_all)`"
             )
         link = self._run(self._open())
@@ -112,16 +112,16 @@ class InlineWorker:
         return self._link
 
     def _run(self, work: Coroutine[Any, Any, R]) -> R:
-        # With the context variables of whoever calls, which a runner would keep from its first time on.
+        # In a copy of the caller's current context; by default the runner keeps the context of its first use.
         return self._runner.run(work, context=copy_context())
 
     def _ended(self, link: HttpLink, given: dict[str, Any]) -> TaskItem:
-        """Run a claimed task, report it, and return it as it is then."""
+        """Run a claimed task, report it, and return its state afterwards."""
         is_encrypted = bool(given.get("encrypted"))
         whole = self._run(with_results(given, self._urls, given["credentials"]))
         claim = opened_results(self._sealer, opened_claim(self._sealer, whole) if is_encrypted else whole)
         ref = {"task_id": claim["id"], "run_id": claim["run_id"]}
-        port = _InlinePort(claim, partial(self._upload, claim), partial(self._of_steps, claim))
+        port = _InlinePort(claim, partial(self._upload, claim), partial(self._step_call, claim))
         ending = self._ending(self._tasks[claim["job_name"]], claim, port)
         said = [{**ref, "kind": "started"}, *({**ref, **report} for report in port.reports), {**ref, **ending}]
         return self._run(self._told(link, claim, said))
@@ -129,9 +129,9 @@ class InlineWorker:
     def _ending(self, task: Task[..., Any], claim: dict[str, Any], port: "_InlinePort") -> Ending:
         """Run the code of a claimed task, within the middleware, and return its ending.
 
-        What the code raises is an ending, and so are arguments that don't fit; but a `KeyboardInterrupt`, and what
-        pytest ends a test by, go through. Raises `CantDecrypt` for an argument that is another task's result, and that
-        no key opens.
+        Whatever the code raises is an ending, and so are arguments that don't fit; but `KeyboardInterrupt`, and the
+        exceptions with which pytest ends a test, pass through. Raises `CantDecrypt` when an argument is another task's
+        result that no key opens.
         """
         try:
             arguments = task.signature.arguments(payload_of(claim))
@@ -146,8 +146,8 @@ class InlineWorker:
             if task.is_async or self._middleware:
                 result = self._run(_within(self._middleware, task, claim, context, code))
             else:
-                # Not within an event loop, as in the thread of a worker: code may begin one, and Django's models refuse
-                # to be used where one runs.
+                # Not in an event loop, as in a worker's thread: the code may start one, and Django's models refuse to
+                # be used where one runs.
                 result = _checked(task, claim, context, code())
             ending = endings.completed(result)
         except (Exception, Suspend, BaseExceptionGroup, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - its end
@@ -162,7 +162,7 @@ class InlineWorker:
         return TaskItem.model_validate(opened_task(self._sealer, end))
 
     async def _tell(self, link: HttpLink, claim: dict[str, Any], said: list[dict[str, Any]]) -> None:
-        """Tell what was said; of what is too much together each half, and for an end that is not taken another one."""
+        """Send reports, in halves if they are too large together; replace an ending that the server refuses."""
         sealed = [sealed_report(self._sealer, report) for report in said] if claim.get("encrypted") else said
         try:
             answers = await link.reports([report for report in sealed if report is not None])
@@ -177,8 +177,8 @@ class InlineWorker:
             instead = endings.refused(said[-1]["kind"], answers[-1].get("detail"))
             await self._tell(link, claim, [{**ref, **instead}])
 
-    def _of_steps(self, claim: dict[str, Any], method: str, *args: Any) -> Any:
-        """Keep or ask at once: what is kept is, before the code goes on."""
+    def _step_call(self, claim: dict[str, Any], method: str, *args: Any) -> Any:
+        """Keep or read steps at once, so that a step is stored before the code goes on."""
 
         async def work() -> Any:
             http = HttpChannel(self._urls, self._token)
@@ -209,18 +209,18 @@ class InlineWorker:
 
 
 def _aside(work: Coroutine[Any, Any, R]) -> R:
-    """Run it in a loop of its own, in another thread: a function that is not async blocks this one."""
+    """Run a coroutine in a loop of its own in another thread, as a function that is not async blocks this one."""
     with ThreadPoolExecutor(max_workers=1) as thread:
         return thread.submit(asyncio.run, work).result()
 
 
 class _InlinePort:
-    """Keeps what the code says, in order, until it ended."""
+    """Collect what the code reports, in order, until it has ended."""
 
     def __init__(
         self, claim: dict[str, Any], upload: Callable[[Content], ArtifactItem], of_steps: Callable[..., Any]
     ) -> None:
-        self._of_steps = of_steps
+        self._step_call = of_steps
         self._credential = Credential(claim["credentials"])
         self._upload = upload
         self.reports: list[dict[str, Any]] = []
@@ -237,7 +237,7 @@ class _InlinePort:
         self.usage = total
 
     def save(self, checkpoint: Any) -> Awaitable[None]:
-        return Done(self._of_steps("save", checkpoint))
+        return Done(self._step_call("save", checkpoint))
 
     def upload(self, content: Content) -> Uploading:
         return Uploading(self._upload(content))
@@ -246,13 +246,13 @@ class _InlinePort:
         return self._credential
 
     def kept_steps(self) -> Awaitable[list[dict[str, Any]]]:
-        return Done(self._of_steps("kept"))
+        return Done(self._step_call("kept"))
 
     def keep_step(self, step: dict[str, Any]) -> Awaitable[None]:
-        return Done(self._of_steps("keep", step))
+        return Done(self._step_call("keep", step))
 
     def receive(self, step: dict[str, Any]) -> Awaitable[dict[str, Any] | None]:
-        return Done(self._of_steps("receive", step))
+        return Done(self._step_call("receive", step))
 
 
 async def _within(

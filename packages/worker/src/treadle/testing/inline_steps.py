@@ -1,4 +1,4 @@
-"""Steps and checkpoints of a task that runs inline: kept at the server at once, as those of any other worker are."""
+"""Steps and checkpoints of a task that runs inline: sent to the server at once, as any other worker does."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from treadle.worker.link import HttpLink
 
 
 class InlineSteps:
-    """What the code of one claim keeps, and asks of its steps."""
+    """The steps and checkpoint of one claim."""
 
     def __init__(self, link: HttpLink, sealer: Sealer, claim: dict[str, Any]) -> None:
         self._link = link
@@ -27,7 +27,7 @@ class InlineSteps:
                 return found
 
     async def keep(self, step: dict[str, Any]) -> None:
-        """Keep a step; raises as `save`."""
+        """Keep a step; raises as `save` does."""
         await self._told({"kind": "step", **step}, f"step {step['step']!r}")
 
     async def save(self, checkpoint: Any) -> None:
@@ -47,7 +47,7 @@ class InlineSteps:
             raise BadValue(f"{name}: {error}") from None
 
     async def receive(self, step: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the step that has received a message, None when none waits."""
+        """Return the step that has received a message; None when no message waits."""
         answer = await self._link.receive({**self._ref, **step})
         return None if answer["item"] is None else self._opened(answer["item"])
 

@@ -1,1 +1,1 @@
-"""How a server is reached: the session socket and plain HTTP, with which token, in which order."""
+"""How a server is reached: over the session socket or plain HTTP, with which token, in which order."""

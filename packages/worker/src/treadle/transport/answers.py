@@ -1,4 +1,4 @@
-"""Answers of a server, read as what they are documented to be."""
+"""Parse a server's answers as the models that the protocol documents."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,16 +13,16 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def read(model: type[M], answer: Any) -> M:
-    """Return an answer as the model that it is documented as; raises `ConnectionLost` for one that is another."""
+    """Return an answer as its documented model; raises `ConnectionLost` if it does not match."""
     with reading():
         return model.model_validate(answer)
 
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Raise `ConnectionLost` where the block, which takes an answer apart, finds it to be none as documented.
+    """Turn errors of a block that parses an answer into `ConnectionLost`.
 
-    What was asked for may have been done: a stranger, or another version, has answered.
+    The request may have been done: the answer came from another program, or another version.
     """
     try:
         yield
@@ -31,5 +31,5 @@ def reading() -> Iterator[None]:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         wrong = first_wrong(error) if isinstance(error, ValidationError) else named(error)
         raise ConnectionLost(
-            f"the server's answer can't be read ({wrong}): are its version and this one's compatible?"
+            f"the server's answer can't be read ({wrong}): check that its version is compatible with this one"
         ) from None

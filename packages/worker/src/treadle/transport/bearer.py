@@ -1,9 +1,9 @@
-"""Which token is shown to which server: one that was set to each of them, the data directory's to this machine alone.
+"""Which token is sent to which server: a configured one to all of them, the data directory's only to this machine.
 
-The token that a local server wrote is a superuser's. It is shown only where every address of the host's name is a
-loopback one, over a connection to just those addresses: neither a name that leads elsewhere a moment later nor a proxy
-of the environment gets it. Each URL of a list is looked at by itself, and the token is read anew at every attempt, so
-one that a server writes later is found.
+The token that a local server wrote is a superuser's. It is sent only if every address of the host name is a loopback
+address, and over a connection to exactly those addresses: neither a name that resolves elsewhere a moment later nor a
+proxy from the environment gets it. Each URL of a list is checked separately, and the token is read again at every
+attempt, so one that a server writes later is found.
 """
 
 import asyncio
@@ -24,64 +24,64 @@ if TYPE_CHECKING:
     from treadle.settings import Settings
 
 KEPT_SECONDS = 5.0
-"""For how long a refused token that its file keeps is shown again, before the refusal is believed."""
+"""For how many seconds a refused token that is still in its file is sent again, before the refusal counts."""
 
 RESOLVE_SECONDS = 10.0
-"""How long a name may take to be resolved."""
+"""Seconds that resolving a name may take."""
 
 Read = Callable[[], str | None]
 TokenSource = str | Callable[[], Awaitable[str]]
-"""A token, or what gives the one to show at this moment."""
+"""A token, or a function that returns the current one."""
 
 
 class Way(NamedTuple):
-    """One way to a server, and what is shown there."""
+    """One way to a server, and the token to send on it."""
 
     url: str
     token: str | None = None
     address: str | None = None
-    """The IP address to connect to, without a proxy; None where it is for the name, and for proxies, to say."""
+    """The IP address to connect to, without a proxy; None to leave that to the name and any proxy."""
     withheld: str | None = None
-    """Why the token of the data directory is not shown, where it isn't or there is none, and what to do."""
+    """Why the data directory's token is not sent, or that there is none, and what to do; None if it is sent."""
 
     def __repr__(self) -> str:
-        # Without the token: who reports errors may show the variables of each frame.
+        # Without the token, because error reporters may show the variables of each frame.
         return f"<Way {self.url}>"
 
     @property
     def proxy(self) -> str | None:
-        """The proxy that the environment names for it; none stands before this machine's own addresses."""
+        """The proxy that the environment names for the URL; None for this machine's own addresses."""
         return None if self.address is not None else proxy_of(self.url)
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that show the token."""
+        """The headers that carry the token."""
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
     def explained(self, refused: Unauthorized) -> Unauthorized:
-        """Return what to raise for a refusal: it itself, unless it is for the lack of a token that was not shown."""
+        """Return the error to raise for a refusal: the refusal itself, unless it is because a token was withheld."""
         return refused if self.withheld is None else Unauthorized(problem_named("unauthorized", self.withheld))
 
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """The tokens to choose from, and the rule: `ways` says for each attempt what one URL gets.
+    """The available tokens and the rule for them: `ways` returns for each attempt what to send to a URL.
 
-    `everywhere` reads one that goes to every server; `fresh` gives such a one that changes; `own` reads this machine's,
-    when there is neither.
+    `everywhere` reads a token for every server; `fresh` returns such a token if it changes over time; `own` reads this
+    machine's token, for when there is neither.
     """
 
     everywhere: Read = lambda: None
     fresh: Callable[[], Awaitable[str]] | None = None
     own: Read = lambda: None
     own_place: str | None = None
-    """Where `own` is kept, for the messages; None when there is no such place."""
+    """Where `own` is kept, for messages; None when there is no such place."""
 
     async def ways(self, url: str) -> list[Way]:
         """Return the ways to try now, in order.
 
-        Raises `ConnectionFailed` when the name can't be resolved or no token be had, and `InvalidSetting` when the
-        token can't be read.
+        Raises `ConnectionFailed` when the name can't be resolved or `fresh` returns no token, and `InvalidSetting` when
+        the token can't be read.
         """
         if self.fresh is not None:
             return [Way(url, await _asked(self.fresh))]
@@ -99,9 +99,9 @@ class Bearer:
         return self._at(url, chosen, _addresses(found))
 
     def ways_now(self, url: str) -> list[Way]:
-        """Do as `ways`, in a thread: this waits for the name. Tokens that change are asked for by `ways` alone.
+        """Return the same as `ways`, but block while the name is resolved, for threads; `fresh` is not used.
 
-        Raises as `ways`.
+        Raises as `ways` does.
         """
         chosen = self._without_looking(url)
         if isinstance(chosen, Way):
@@ -114,7 +114,7 @@ class Bearer:
         return self._at(url, chosen, _addresses(found))
 
     def _without_looking(self, url: str) -> Way | str:
-        """Return the way where no address counts, or else this machine's token."""
+        """Return the way if the address doesn't matter, else this machine's token."""
         token = self.everywhere()
         if token is not None:
             return Way(url, token)
@@ -125,7 +125,7 @@ class Bearer:
             return Way(url)
         return Way(
             url,
-            withheld=f"{url} wants a token, and there is no {self.own_place}: set TREADLE_TOKEN to one of that server's"
+            withheld=f"{url} needs a token, and there is no {self.own_place}: set TREADLE_TOKEN to one of that server's"
             " tokens",
         )
 
@@ -133,21 +133,21 @@ class Bearer:
         others = [address for address in addresses if not is_loopback_address(address)]
         if not others:
             return [Way(url, token, address) for address in addresses]
-        # Elsewhere without it: a server that asks for none still answers.
+        # Without the token: a server that requires none still answers.
         return [
             Way(
                 url,
-                withheld=f"{url} is not this machine's own ({others[0]} is no loopback address), so the token in"
+                withheld=f"{url} is not on this machine ({others[0]} is not a loopback address), so the token in"
                 f" {self.own_place} is not sent there: set TREADLE_TOKEN to one of that server's tokens",
             )
         ]
 
 
 class Refusals:
-    """Says which refusal of a token is the last word.
+    """Decides when the refusal of a token is final.
 
-    That of a token that was given is. The one of the data directory is read again at each try: as long as it is not
-    there, on this machine, a server may still write it; and one that was refused may just be another server's, whose
+    For a configured token it always is. The data directory's token is read again at each attempt: while it is missing,
+    on this machine, a server may still write it; and if it was refused, that may have been another server, whose
     successor writes a new one.
     """
 
@@ -158,13 +158,13 @@ class Refusals:
         """The token that was refused, and since when."""
 
     def is_final(self) -> bool:
-        """Take one more refusal, of the token that is there now; return whether trying again is in vain."""
+        """Record another refusal, of the present token; return whether it is useless to try again."""
         if self._bearer.fresh is not None or self._bearer.everywhere() is not None or not self._is_here:
             return True
         try:
             token = self._bearer.own()
         except TreadleError:
-            # Being written, perhaps; who tries again is told what is wrong with it.
+            # It may be being written; if not, the next attempt says what is wrong with it.
             return False
         if token is None:
             return self._bearer.own_place is None
@@ -174,14 +174,14 @@ class Refusals:
 
     @property
     def then(self) -> str:
-        """What is done about a refusal that is not final."""
+        """What is done about a refusal that is not final, for the log."""
         return f"trying again with the token that {self._bearer.own_place} holds then"
 
 
 def bearer_of(token: "TokenSource | Bearer | None", settings: "Settings | None" = None) -> Bearer:
-    """Return the rule for a token as it is given in code; left out, the one of the settings.
+    """Return the rule for a token given in code, or else for the settings' token.
 
-    Without settings none is looked for. Raises `InvalidSetting` for one that can't be sent, and when the data
+    Without settings no token is looked for. Raises `InvalidSetting` for a token that can't be sent, and when the data
     directory's token can't be read.
     """
     if isinstance(token, Bearer):
@@ -196,26 +196,24 @@ def bearer_of(token: "TokenSource | Bearer | None", settings: "Settings | None" 
     if settings.token is not None:
         shown = _clean(settings.token.get_secret_value(), "TREADLE_TOKEN")
         return Bearer(everywhere=lambda: shown)
-    # Once here, so that a file that can't be read is told of at once.
+    # Read once here, so that a file that can't be read is reported at once.
     settings.read_local_token()
     return Bearer(own=settings.read_local_token, own_place=str(settings.token_path))
 
 
 async def _asked(fresh: Callable[[], Awaitable[str]]) -> str:
-    """Return the token of this moment. What asks for it is the user's, and may meet an outage as a server does."""
+    """Return the current token from the user's function, which may fail temporarily as a server may."""
     try:
         coming = fresh()
         token = await coming if isawaitable(coming) else None
     except TreadleError:
         raise
     except Exception as error:
-        raise ConnectionFailed(
-            f"there is no token to show: the function that gives it raised {named(error)}"
-        ) from error
+        raise ConnectionFailed(f"there is no token: the function that provides it raised {named(error)}") from error
     if token is None:
         from treadle.settings import InvalidSetting
 
-        raise InvalidSetting(f"what gives the token must be async, as async def token() -> str, not {brief(fresh)}")
+        raise InvalidSetting(f"the token's function must be async, as in async def token() -> str, not {brief(fresh)}")
     return _clean(token, "the token that was given")
 
 
@@ -226,5 +224,5 @@ def _clean(token: str, place: str) -> str:
 
 
 def _addresses(found: Iterable[tuple[object, object, object, object, tuple[object, ...]]]) -> list[str]:
-    """Return the addresses of a name in the resolver's order, each once."""
+    """Return the addresses of a name in the resolver's order, without duplicates."""
     return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))

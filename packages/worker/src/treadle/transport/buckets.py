@@ -1,4 +1,4 @@
-"""What is said of a store of artifacts that is asked in the server's place, and of the way there."""
+"""Errors from a store of artifacts that is used directly, and from the connection to it."""
 
 import re
 
@@ -7,17 +7,17 @@ import httpx
 from treadle.errors import ConnectionFailed, ConnectionLost, ProblemError, error_for, problem_named
 
 SETTING = "AWS_ENDPOINT_URL"
-"""What says where a bucket is, of the server's."""
+"""The server's setting for where a bucket is."""
 
 _SAID = re.compile(r"<Code>([^<]*)</Code>\s*<Message>([^<]*)")
-"""A refusal in XML: its code, and a sentence. What comes after that names the one request."""
+"""A refusal in XML: its code and a sentence; the rest of it identifies the single request."""
 
 _TOO_SLOW = "RequestTimeout"
-"""S3's word for a connection on which nothing came for a while, with the status 400."""
+"""S3's code, with the status 400, for a connection on which nothing arrived for a while."""
 
 
 def refusal(answer: httpx.Response, what: str) -> ProblemError | ConnectionFailed:
-    """Return what to raise for a bucket's answer: `Forbidden`, `ArtifactNotFound`, or that it can't now."""
+    """Return the error for a bucket's answer: `Forbidden`, `ArtifactNotFound`, or `ConnectionFailed` if it may pass."""
     where = f"{answer.request.method} {answer.url.netloc.decode()} answers {answer.status_code}"
     found = _SAID.search(answer.text)
     if answer.status_code >= 500 or answer.status_code in {408, 429} or (found and found[1] == _TOO_SLOW):
@@ -28,8 +28,8 @@ def refusal(answer: httpx.Response, what: str) -> ProblemError | ConnectionFaile
 
 
 def broken(what: str, url: httpx.URL, error: httpx.RequestError, setting: str) -> ConnectionLost:
-    """Return what to raise for a connection to where the server says that files are."""
+    """Return the error for a broken connection to where the server says that files are stored."""
     said = str(error) or type(error).__name__
-    advice = f"; the server says that files are there: its {setting} is what says otherwise"
+    advice = f"; the server's {setting} says that files are there: check that setting"
     is_elsewhere = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
     return ConnectionLost(f"{what} {url.netloc.decode()} broke ({said}){advice if is_elsewhere else ''}")

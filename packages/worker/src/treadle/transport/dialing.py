@@ -1,4 +1,4 @@
-"""How a session is opened: which server is tried when, and what each refusal means."""
+"""Opening a session at one server, and what each refusal means."""
 
 import asyncio
 from typing import Any
@@ -19,7 +19,7 @@ from treadle.errors import (
     problem_named,
     problem_of,
 )
-from treadle.transport.addresses import led_away, unreachable
+from treadle.transport.addresses import redirected, unreachable
 from treadle.transport.bearer import Way
 from treadle.transport.environment import authorities
 from treadle.wire.amounts import in_seconds
@@ -27,49 +27,49 @@ from treadle.wire.frames import PROTOCOL
 from treadle.wire.problems import Problem
 
 MAX_FRAME = 16 * 1024 * 1024
-"""Bytes of a frame that is sent at most."""
+"""The most bytes of a frame that is sent."""
 
 OPENING = 10.0
 """Seconds that a server has for each step of the opening: the connection, and the greeting."""
 
 _CLOSE_TIMEOUT = 2.0
-"""Seconds that the other end has to close its side too; one that stands still keeps nobody from ending."""
+"""Seconds that the other end has to close its side; if it hangs, closing goes on without it."""
 
 _DOWN = frozenset({429, 500, 502, 503, 504})
-"""Answers to the upgrade that say: not now."""
+"""Answers to the upgrade that mean: not now."""
 
 _MOVED = frozenset({301, 302, 303, 307, 308})
-"""Answers to the upgrade that say: elsewhere."""
+"""Answers to the upgrade that mean: elsewhere."""
 
 _LATER = frozenset({1001, 1012, 1013})
-"""Close codes that say: not now."""
+"""Close codes that mean: not now."""
 
 
 class Connection(ClientConnection):
-    """Counts what comes, so that who waits behind a frame that takes long does not take that for silence."""
+    """Counts received bytes, so that waiting behind a frame that takes long is not mistaken for silence."""
 
     received = 0
-    """Bytes that have come."""
+    """How many bytes have been received."""
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come."""
+        """Count and process received bytes."""
         self.received += len(data)
         super().data_received(data)
 
 
 class _Connect(connect):
-    """Follows no redirect: what is shown to one server is not for another."""
+    """Follows no redirects: what is sent to one server is not meant for another."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         return exc
 
 
 async def dial(way: Way, client: str | None) -> tuple[Connection, dict[str, Any]]:
-    """Open a socket at one server and greet; return it with what the server said of itself.
+    """Open a socket to one server and greet it; return it with the server's greeting.
 
-    Raises a `ProblemError` or `ProtocolMismatch` when a Treadle server refuses for good, `SocketRefused` when somebody
-    is there who doesn't open a websocket, or breaks it off, or says nothing, so that plain HTTP may do, and
-    `ConnectionFailed` when nobody answers, or not now.
+    Raises a `ProblemError` or `ProtocolMismatch` when a Treadle server refuses for good; `SocketRefused` when something
+    answers but opens no websocket, breaks it off, or says nothing, so that plain HTTP may work; and `ConnectionFailed`
+    when nothing answers, or not at present.
     """
     try:
         return await _dial(way, client)
@@ -87,8 +87,8 @@ async def _dial(way: Way, client: str | None) -> tuple[Connection, dict[str, Any
         ws = await _Connect(
             f"ws{url.removeprefix('http')}/v1/session",
             additional_headers=way.headers,
-            # Whatever the server holds for us: a task comes whole, with a payload, a checkpoint and a result that each
-            # filled a frame on their way there. A bound would break the connection at it, at each one anew.
+            # Accept whatever the server pushes: a task comes whole, with a payload, a checkpoint and a result each of
+            # which may have filled a frame when it was sent. A limit would break the connection there, again and again.
             max_size=None,
             compression=None,
             open_timeout=OPENING,
@@ -103,17 +103,19 @@ async def _dial(way: Way, client: str | None) -> tuple[Connection, dict[str, Any
     except TimeoutError:
         raise SocketRefused(f"{url} did not open a websocket within {in_seconds(OPENING)}", is_silent=True) from None
     except (ConnectionResetError, BrokenPipeError) as error:
-        raise SocketRefused(f"{url} opens no websocket: {error}") from None
+        raise SocketRefused(f"{url} did not open a websocket: {error}") from None
     except OSError as error:
         raise ConnectionFailed(unreachable(url, error, proxy)) from None
     except (WebSocketException, ImportError) as error:
-        # An ImportError tells what a SOCKS proxy needs.
-        raise SocketRefused(f"{url} opens no websocket: {error}") from None
+        # An ImportError says what a SOCKS proxy needs.
+        raise SocketRefused(f"{url} did not open a websocket: {error}") from None
     try:
         return ws, await _greet(ws, client)
     except TimeoutError:
         ws.transport.abort()
-        raise SocketRefused(f"{url} opened a websocket and did not greet within {in_seconds(OPENING)}") from None
+        raise SocketRefused(
+            f"{url} opened a websocket but did not answer the hello within {in_seconds(OPENING)}"
+        ) from None
     except ConnectionClosed:
         raise close_error(ws) or _broken_off(url, ws) from None
     except BaseException:
@@ -137,54 +139,58 @@ async def _greet(ws: ClientConnection, client: str | None) -> dict[str, Any]:
         # Older servers do not say how much they take.
         if isinstance(greeting := item.get("ok"), dict) and isinstance(greeting.get("max_bytes", MAX_FRAME), int):
             return greeting
-    raise SocketRefused(f"a websocket that is no Treadle server's: its first frame answers no hello: {message[:200]!r}")
+    raise SocketRefused(
+        f"not a Treadle server's websocket: its first frame does not answer the hello: {message[:200]!r}"
+    )
 
 
 def items_of(message: str | bytes) -> list[dict[str, Any]]:
-    """Return the items of a frame; raise `SocketRefused` for what is none, which no server of ours sends."""
+    """Return the items of a frame; raise `SocketRefused` for anything else, which no Treadle server sends."""
     try:
         items: list[dict[str, Any]] = from_json(message)["items"]
         is_frame = isinstance(items, list) and all(isinstance(item, dict) for item in items)
     except (ValueError, KeyError, TypeError):
         is_frame = False
     if not is_frame:
-        raise SocketRefused(f"what came over the websocket is no frame: {message[:200]!r}")
+        raise SocketRefused(f"the websocket sent something other than a frame: {message[:200]!r}")
     return items
 
 
 def _refusal(url: str, error: InvalidStatus) -> TreadleError:
     status, body = error.response.status_code, error.response.body
     if status in _MOVED and (location := error.response.headers.get("Location")) is not None:
-        return SocketRefused(led_away(url, status, location))
+        return SocketRefused(redirected(url, status, location))
     if status in _DOWN:
-        return ConnectionFailed(f"{url} answers {status}: it is not ready, or its proxy doesn't reach it")
+        return ConnectionFailed(f"{url} answered {status}: it is not ready, or its proxy can't reach it")
     try:
         problem = Problem.model_validate_json(body or b"")
     except ValidationError:
-        return SocketRefused(f"{url} answers {status} instead of opening a websocket")
+        return SocketRefused(f"{url} answered {status} instead of opening a websocket")
     if problem.is_ours and problem.status in {401, 403}:
         return error_for(problem)
     return SocketRefused(f"{url} opens no websocket: {problem.detail or problem.title}")
 
 
 def _broken_off(url: str, ws: ClientConnection) -> ConnectionFailed:
-    """Return what to raise for a websocket that was closed before the greeting, by a server or by what is between."""
+    """Return the error for a websocket that the server, or something between, closed before the greeting."""
     said = f" ({ws.close_reason})" if ws.close_reason else ""
     if ws.close_code in _LATER:
-        return ConnectionFailed(f"{url} takes no sessions at this moment{said}")
-    return SocketRefused(f"{url} broke the websocket off before it greeted{said}")
+        return ConnectionFailed(f"{url} accepts no sessions at the moment{said}")
+    return SocketRefused(f"{url} closed the websocket before it answered the hello{said}")
 
 
 def close_error(ws: ClientConnection) -> TreadleError | None:
-    """Return the error that a close code stands for; None when connecting again may help."""
+    """Return the error that a close code stands for; None if reconnecting may help."""
     reason = ws.close_reason or "no reason given"
     if ws.close_code == 4401:
         return Unauthorized(problem_named("unauthorized", f"{reason}; set TREADLE_TOKEN to a valid token"))
     if ws.close_code == 4400:
-        return ProtocolMismatch(f"the server refused a frame: {reason}; are its version and this one's compatible?")
+        return ProtocolMismatch(
+            f"the server refused a frame: {reason}; check that its version is compatible with this one"
+        )
     return None
 
 
 def better(one: TreadleError, other: TreadleError) -> TreadleError:
-    """Return what is more to go by: somebody who may be reached over plain HTTP, or else the later of the two."""
+    """Return the more useful error: one from a server that plain HTTP may reach, or else the later one."""
     return one if isinstance(one, SocketRefused) else other

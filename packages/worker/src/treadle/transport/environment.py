@@ -1,8 +1,8 @@
-"""What the environment says of the network: through which proxy a server is reached, and whose certificates count.
+"""Network settings from the environment: the proxy through which a server is reached, and the trusted certificates.
 
-The socket and plain HTTP ask here, for the libraries beneath them read the same variables in different ways: websockets
-goes through HTTPS_PROXY where httpx goes straight, and the other way round with ALL_PROXY; and where SSL_CERT_FILE says
-nothing, one trusts the system's authorities and the other those that certifi brings.
+The socket and plain HTTP both use this module, because the libraries beneath them read the same variables differently:
+websockets uses HTTPS_PROXY where httpx connects directly, and the other way round with ALL_PROXY; and without
+SSL_CERT_FILE, one trusts the system's authorities and the other those of certifi.
 """
 
 import os
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from treadle.settings import InvalidSetting
 
 _SCHEMES = ("http", "https", "socks5", "socks5h")
-"""What a proxy may speak; SOCKS with libraries that are installed for it."""
+"""The schemes that a proxy may have; SOCKS needs further libraries."""
 
 
 def proxy_of(url: str) -> str | None:
-    """Return the URL of the proxy that a server is reached through, as HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names it.
+    """Return the URL of the proxy for a server, according to HTTP_PROXY, HTTPS_PROXY or ALL_PROXY.
 
-    None, where NO_PROXY names its host, and for this machine, which no proxy stands before. Raises `InvalidSetting` for
-    one that can't be used.
+    None if NO_PROXY names its host, and for this machine, which is never reached through a proxy. Raises
+    `InvalidSetting` for an unusable proxy.
     """
     from urllib.request import getproxies, proxy_bypass
 
@@ -40,17 +40,17 @@ def proxy_of(url: str) -> str | None:
     try:
         parts = urlsplit(proxy)
         is_one = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
-    except ValueError as error:  # a port that is no number, or a bracket without its other
+    except ValueError as error:  # a port that is not a number, or an unbalanced bracket
         raise unusable(url, error) from None
     if not is_one:
-        raise unusable(url, f"it is no {' or '.join(_SCHEMES[:2])} URL")
+        raise unusable(url, f"it is not an {' or '.join(_SCHEMES[:2])} URL")
     user, at, _ = parts.netloc.rpartition("@")
-    # A user without a password has an empty one: websockets takes no other.
+    # A user without a password gets an empty one, because websockets requires it.
     return proxy.replace(f"{user}@", f"{user}:@", 1) if at and ":" not in user else proxy
 
 
 def unusable(url: str, why: object) -> "InvalidSetting":
-    """Return what to raise for a proxy of the environment that can't be used."""
+    """Return the error for a proxy in the environment that can't be used."""
     from treadle.settings import InvalidSetting
 
     return InvalidSetting(
@@ -60,21 +60,21 @@ def unusable(url: str, why: object) -> "InvalidSetting":
 
 
 def authorities() -> ssl.SSLContext:
-    """Return whose certificates are trusted: of SSL_CERT_FILE or SSL_CERT_DIR, or else the public's and the system's.
+    """Return the trusted authorities: of SSL_CERT_FILE or SSL_CERT_DIR, or else certifi's and the system's.
 
-    Raises `ConnectionFailed` while they can't be read: they may be there later, as a server may.
+    Raises `ConnectionFailed` while they can't be read: like a server, they may be there later.
     """
     import httpx
 
     file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
     try:
-        # Read here: older versions of httpx pass over a file that is not there.
+        # Read here, because older versions of httpx ignore a file that does not exist.
         if file or folder:
             return ssl.create_default_context(cafile=file or None, capath=None if file else folder)
         context = httpx.create_ssl_context(trust_env=False)
         context.load_default_certs()
     except OSError as error:
         raise ConnectionFailed(
-            f"the authorities that SSL_CERT_FILE or SSL_CERT_DIR names can't be read ({error}): name a PEM file"
+            f"the authorities in SSL_CERT_FILE or SSL_CERT_DIR can't be read ({error}): name a PEM file"
         ) from None
     return context

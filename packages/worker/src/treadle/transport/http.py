@@ -1,4 +1,4 @@
-"""Plain HTTP: lists, and everything that the socket does, for those who can't open one."""
+"""Plain HTTP: lists, and everything that the socket does, for clients that can't open one."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ from treadle.errors import (
     problem_named,
 )
 from treadle.transport import buckets
-from treadle.transport.addresses import led_away, shuffled, through, unreachable
+from treadle.transport.addresses import redirected, shuffled, through, unreachable
 from treadle.transport.bearer import Bearer, TokenSource, Way, bearer_of
 from treadle.transport.http_client import network_client
 from treadle.transport.older_servers import refuses, without
@@ -39,40 +39,41 @@ _Refusal = Callable[[httpx.Response], Exception]
 
 
 _INSTEAD = {"submit_each": "submit", "ping": "healthz"}
-"""What is asked for over HTTP where the socket has an operation of its own."""
+"""The operations that are called differently over HTTP."""
 
 
 def request_of(op: str, fields: Fields) -> tuple[str, str, Fields | None]:
-    """Return method, path and body of what a client asks for on the socket as `op`."""
+    """Return method, path and body of the request that is `op` on the socket."""
     if op != "action":
         return OPERATIONS[_INSTEAD.get(op, op)].request(fields)
     return OPERATIONS[fields["action"]].request({name: value for name, value in fields.items() if name != "action"})
 
 
 _NOT_REACHED = frozenset({401, 403, 404, 407, 503})
-"""What a proxy answers that passed nothing on; after any other answer of a stranger the request may have been done."""
+"""Statuses of a proxy that passed nothing on; after any other answer from a stranger the request may have been done."""
 
 _TOO_LONG = frozenset({414, 431})
-"""What is answered to a request whose path, parameters and headers are longer than the server, or a proxy, takes."""
+"""Statuses for a request whose path, parameters and headers are longer than the server, or a proxy, accepts."""
 
 _LONG = 2_000
-"""Bytes of a path and parameters that are longer than all the headers, unless an odd token is among them."""
+"""A path and parameters of more bytes than this are longer than all the headers, unless an odd token is among them."""
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A method, or a header's name (RFC 9110, 5.6.2)."""
 
 _VALUE = re.compile(r"([!-~]([\t -~]*[!-~])?)?")
-"""A header's value; of what is beyond ASCII no two servers think alike."""
+"""A header's value, in ASCII, because servers treat other characters differently."""
 
 _NOT_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
-"""What httpx raises before anything of a request can have arrived."""
+"""The errors that httpx raises before any part of a request can have arrived."""
 
 TIMEOUT = 30.0
-"""Seconds that a connection may stand still, unless the server may have the request held."""
+"""Seconds for which a connection may make no progress, unless the server may hold the request."""
 
 FIRST_TIMEOUT = 5.0
-"""Seconds that each of several servers may stand still before the next one is asked what only reads, until one has
-answered. A process that was stopped takes connections. Where all stand still so long each is asked as ever."""
+"""Seconds for which each of several servers may make no progress on a request that only reads before the next one is
+tried, until one has answered: a process that was stopped still accepts connections. If all take so long, each is tried
+with the usual timeout."""
 
 HELD_MARGIN = 15.0
 """Seconds that an answer may take beyond those for which its request was held."""
@@ -83,10 +84,11 @@ log = logging.getLogger("treadle.http")
 
 
 class HttpChannel:
-    """The same requests as `Session.call`, one HTTP request each; several URLs are tried in turn.
+    """Makes the requests of `Session.call` over HTTP, one each; several URLs are tried in turn.
 
-    `patience` is how many seconds a request is tried again while no server answers, and `first_patience` (left out: as
-    long) until one has answered at all. What proxies and strangers answer in a server's place is no answer.
+    `patience` is for how many seconds a request is repeated while no server answers; until one has answered at all,
+    `first_patience` applies (by default the same). Answers that proxies and other programs give in a server's place do
+    not count.
     """
 
     def __init__(
@@ -108,10 +110,10 @@ class HttpChannel:
         self._client: httpx.AsyncClient | None = None
         self._is_closed = False
         self.answered_at: str | None = None
-        """The `Date` of the last answer, as its server wrote it."""
+        """The `Date` header of the last answer, as its server wrote it."""
 
     async def close(self) -> None:
-        """Close every connection; whoever still asks is told `ConnectionFailed` at once."""
+        """Close every connection; requests under way raise `ConnectionFailed` at once."""
         self._is_closed = True
         if self._client is not None:
             await self._client.aclose()
@@ -125,26 +127,26 @@ class HttpChannel:
         return self._client
 
     def _request(self, way: Way, method: str, path: str, **options: Any) -> httpx.Request:
-        """Return a request of the server's. Raises `InvalidArguments` for a path or parameters that none can have."""
+        """Build a request to the server. Raises `InvalidArguments` for a path or parameters that can't be sent."""
         if not path.startswith("/"):
-            # It would go on with the host's name, and another host be shown the token.
-            raise InvalidArguments(f"{brief(path)} is no path at the server: it begins with /, as /v1/stats")
+            # It would become part of the host name, and the token would be sent to another host.
+            raise InvalidArguments(f"{brief(path)} is not a path of the server: it must begin with /, like /v1/stats")
         headers, extensions = {**options.pop("headers", {}), **way.headers}, {}
         try:
             url = httpx.URL(way.url + path)
             if way.address is not None:
-                # To the address that was looked at; the server, and its certificate, still go by the name.
+                # Connect to the address that was checked; the server and its certificate are still addressed by name.
                 headers["Host"] = url.netloc.decode()
                 extensions = {"sni_hostname": url.host}
                 url = url.copy_with(host=way.address)
             return self._open().build_request(method, url, headers=headers, extensions=extensions, **options)
         except httpx.InvalidURL as error:
-            raise InvalidArguments(f"{method} {brief(path)}: no such request can be made ({error})") from None
+            raise InvalidArguments(f"{method} {brief(path)}: this request can't be made ({error})") from None
 
     async def call(self, op: str, fields: Fields | None = None, *, resend: bool = True) -> Any:
-        """Make the request that the socket's `op` stands for, with these fields, and return its answer.
+        """Make the request that is `op` on the socket, with these fields, and return its answer.
 
-        With `resend` it is made again when the connection broke. Raises as `request`.
+        With `resend` it is repeated if the connection broke. Raises as `request` does.
         """
         method, path, body = request_of(op, fields or {})
         return await self.request(method, path, body, resend=resend)
@@ -163,10 +165,10 @@ class HttpChannel:
     ) -> Any:
         """Send one request and return the answer's JSON, None when it has no body.
 
-        `resend` (the default for GET, PUT and DELETE) allows to send it again when the connection broke. The server may
-        have it `held` for so many seconds before it answers; one that breaks in the midst of them raises `HoldCut`.
-        Raises `ConnectionFailed`, `ConnectionLost`, `InvalidArguments` for a method, path, body, parameters or headers
-        that can't be sent, and the problem's `ProblemError`.
+        `resend` (the default for GET, PUT and DELETE) allows repeating it if the connection broke. The server may hold
+        it for `held` seconds before it answers; if the connection breaks within that time, it raises `HoldCut`. Raises
+        `ConnectionFailed`, `ConnectionLost`, `InvalidArguments` for a method, path, body, parameters or headers that
+        can't be sent, and the problem's `ProblemError`.
         """
         _check_line(method, headers or {})
         again = may_be_resent(method, resend)
@@ -183,7 +185,7 @@ class HttpChannel:
         return await self._anywhere(method, path, options | _content(without(body)), again=again, held=held)
 
     async def _anywhere(self, method: str, path: str, options: dict[str, Any], *, again: bool, held: float) -> Any:
-        """Send a request to whichever server answers; raises as `request`."""
+        """Send a request to the first server that answers; raises as `request` does."""
         loop = asyncio.get_running_loop()
         since = loop.time()
         is_first = method == "GET" and not held and len(self._urls) > 1 and not self._has_answered
@@ -204,7 +206,7 @@ class HttpChannel:
                 except ProblemError as refusal:
                     self._has_answered = True
                     if isinstance(refusal, StoreUnavailable):
-                        # Whoever is asked next is another server, which may have its database, or stay.
+                        # The next request goes to another server, which may reach its database; that one is then kept.
                         self._urls.append(self._urls.pop(0))
                     raise
                 else:
@@ -226,7 +228,7 @@ class HttpChannel:
         raise AssertionError("the delays never end")
 
     async def _ask(self, url: str, method: str, path: str, options: Mapping[str, Any]) -> Any:
-        """Send a request to one server, by the first way that leads there; raises as `request`."""
+        """Send a request to one server, by the first way that works; raises as `request` does."""
         error = ConnectionFailed(url)
         for way in await self._bearer.ways(url):
             try:
@@ -246,10 +248,10 @@ class HttpChannel:
     async def stream(
         self, path: str, *, params: Mapping[str, Any] | None = None
     ) -> AsyncIterator[tuple[httpx.Response, str]]:
-        """Open an answer to be read piece by piece, with the ETag that the server said of it.
+        """Open an answer to be read piece by piece; yields it with the ETag that the server gave.
 
-        A redirect, to a store of artifacts, is followed without the token. Raises as `request`; `ConnectionLost` also
-        from the block, when the connection breaks.
+        A redirect, to a store of artifacts, is followed without the token. Raises as `request` does; `ConnectionLost`
+        also within the block, when the connection breaks.
         """
         error = ConnectionFailed("no server's address is given")
         for url in list(self._urls):
@@ -273,7 +275,7 @@ class HttpChannel:
     async def _followed(
         self, way: Way, path: str, params: dict[str, Any] | None
     ) -> AsyncIterator[tuple[httpx.Response, str]]:
-        # Compressed on the way it would be another length, and another digest.
+        # If it were compressed, its length and digest would differ.
         options: dict[str, Any] = {"headers": {"Accept-Encoding": "identity"}, "timeout": TIMEOUT}
         request = self._request(way, "GET", path, params=params, **options)
         async with _opened(self._open(), request, partial(_refusal, way=way), leads_on=True) as first:
@@ -316,17 +318,17 @@ def _answer(response: httpx.Response, way: Way, asked: Operation | None) -> Any:
         return None
     answer = _object(response)
     if answer is None:
-        raise ConnectionLost(f"{_asked(response)} answers no JSON object: is a Treadle server there?")
+        raise ConnectionLost(f"{_asked(response)} did not answer with a JSON object: is a Treadle server there?")
     if asked is not None and not asked.admits(answer):
-        raise ConnectionLost(f"{_asked(response)} answers JSON that is no Treadle server's: is one there?")
+        raise ConnectionLost(f"{_asked(response)} answered with JSON that is not a Treadle server's: is one there?")
     return answer
 
 
 def _no_artifact(response: httpx.Response, way: Way) -> ConnectionFailed:
-    """Return what to say of an answer without the ETag that every server gives: a proxy's, or a stranger's."""
+    """Return the error for an answer without the ETag that every server gives: a proxy's or another program's."""
     if response.has_redirect_location:
-        return ConnectionFailed(led_away(way.url, response.status_code, response.headers["location"]))
-    return ConnectionLost(f"{_asked(response)} answers no artifact, for it has no ETag: is a Treadle server there?")
+        return ConnectionFailed(redirected(way.url, response.status_code, response.headers["location"]))
+    return ConnectionLost(f"{_asked(response)} did not answer with an artifact (no ETag): is a Treadle server there?")
 
 
 def _asked(response: httpx.Response) -> str:
@@ -335,7 +337,7 @@ def _asked(response: httpx.Response) -> str:
 
 
 def _is_also_said(response: httpx.Response, asked: Operation | None) -> bool:
-    """Return whether the operation answers so with this status too, as `/readyz` says with 503 what fails."""
+    """Return whether the operation may answer with this error status too, as `/readyz` does with 503."""
     if asked is None or response.status_code not in asked.also:
         return False
     answer = _object(response)
@@ -343,7 +345,7 @@ def _is_also_said(response: httpx.Response, asked: Operation | None) -> bool:
 
 
 def _object(response: httpx.Response) -> dict[str, Any] | None:
-    """Return the JSON object that was answered; None for anything else, be it as deep as it will."""
+    """Return the JSON object that was answered; None for anything else, including JSON that is nested too deeply."""
     try:
         answer = from_json(response.content)
     except ValueError:
@@ -352,7 +354,7 @@ def _object(response: httpx.Response) -> dict[str, Any] | None:
 
 
 def _refusal(response: httpx.Response, way: Way) -> ProblemError | ConnectionFailed | InvalidArguments:
-    """Return the server's problem; or, when a proxy or a stranger answers in its place, that it was not reached."""
+    """Return the server's problem, or, if a proxy or another program answered in its place, a `ConnectionFailed`."""
     try:
         problem = Problem.model_validate_json(response.content)
     except ValidationError:
@@ -361,12 +363,12 @@ def _refusal(response: httpx.Response, way: Way) -> ProblemError | ConnectionFai
         error = error_for(problem)
         return way.explained(error) if isinstance(error, Unauthorized) else error
     if response.has_redirect_location:
-        return ConnectionFailed(led_away(way.url, response.status_code, response.headers["location"]))
+        return ConnectionFailed(redirected(way.url, response.status_code, response.headers["location"]))
     said = f"{response.request.method} {_asked(response)}{through(way.proxy)} answers {response.status_code}"
     if response.status_code in _TOO_LONG and len(response.url.raw_path) > _LONG:
         return InvalidArguments(f"{said}: the path and the parameters are too long")
     if response.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
-        return error_for(problem_named("payload-too-large", f"{said}: a proxy takes less than the server does"))
+        return error_for(problem_named("payload-too-large", f"{said}: a proxy allows less than the server does"))
     kind = ConnectionFailed if response.status_code in _NOT_REACHED else ConnectionLost
     return kind(f"{said}: is a Treadle server there?")
 
@@ -374,12 +376,12 @@ def _refusal(response: httpx.Response, way: Way) -> ProblemError | ConnectionFai
 def _check_line(method: str, headers: Mapping[str, str]) -> None:
     """Raise `InvalidArguments` for a method or headers that no request can have."""
     if not isinstance(method, str) or not _NAME.fullmatch(method):
-        raise InvalidArguments(f"{brief(method)} is no method of a request: write GET, PUT, POST, PATCH or DELETE")
+        raise InvalidArguments(f"{brief(method)} is not a request method: write GET, PUT, POST, PATCH or DELETE")
     for name, value in headers.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise InvalidArguments(f"{brief(name)} is no name of a header: it has letters, digits and dashes")
+            raise InvalidArguments(f"{brief(name)} is not a header name: use letters, digits and dashes")
         if not isinstance(value, str) or not _VALUE.fullmatch(value):
-            raise InvalidArguments(f"the header {name} can't be {brief(value)}: its value is one line of ASCII")
+            raise InvalidArguments(f"the header {name} can't be {brief(value)}: its value must be one line of ASCII")
 
 
 def _content(body: Any) -> dict[str, Any]:
@@ -387,7 +389,7 @@ def _content(body: Any) -> dict[str, Any]:
 
 
 def _given(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the parameters that are given; raises `InvalidArguments` for a text that can't be sent, and names it."""
+    """Return the parameters that are not None; raises `InvalidArguments`, which names the one that can't be sent."""
     if params is None:
         return None
     given = {name: value for name, value in params.items() if value is not None}

@@ -1,8 +1,9 @@
-"""HTTP connections: what breaks on the network is told as httpx tells it, whichever library throws it.
+"""HTTP connections that report every network failure as an httpx error, whichever library raised it.
 
-httpx maps what it knows of. Past it come, among others, an AttributeError of anyio's when a peer resets a connection
-right after taking it and uvloop has closed the socket by then, an `ssl.SSLError` of a read, a RuntimeError of uvloop's,
-and an `anyio.ClosedResourceError` of a handshake. A network is no defect of whoever is on it: all of them are here.
+httpx maps the errors that it knows. Others that pass through are an AttributeError of anyio's when a peer resets a
+connection right after accepting it and uvloop has already closed the socket, an `ssl.SSLError` while reading, a
+RuntimeError of uvloop's, and an `anyio.ClosedResourceError` during a handshake. A network failure is not a bug in the
+code that uses the network, so all of them are converted here.
 """
 
 import asyncio
@@ -17,14 +18,14 @@ from treadle.errors import TreadleError
 from treadle.transport.environment import authorities, proxy_of, unusable
 
 _TOLD = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError)
-"""What httpx says by itself; a `StreamError` is about the code that calls it."""
+"""The errors that httpx raises itself; a `StreamError` is about the calling code."""
 
 
 class NetworkClient(httpx.AsyncClient):
-    """An `httpx.AsyncClient` that raises an `httpx.RequestError` for whatever happens to a request on the way.
+    """An `httpx.AsyncClient` that raises an `httpx.RequestError` for anything that happens to a request on its way.
 
-    It is a `ConnectError` where nothing of it can have arrived, for its content was not asked for yet, which httpx does
-    once the headers are written; otherwise a `ReadError`. What the content raises by itself is passed on.
+    That is a `ConnectError` if no part of the request can have arrived, because its content, which httpx reads once the
+    headers are written, was not read yet; otherwise a `ReadError`. Errors raised by the content itself are passed on.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -33,7 +34,7 @@ class NetworkClient(httpx.AsyncClient):
         self._has_ended = asyncio.Event()
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        """Send a request; as httpx does, a client that is closed raises a RuntimeError."""
+        """Send a request; raises RuntimeError when the client is closed, as httpx does."""
         if self.is_closed:
             return await super().send(request, **options)
         assert isinstance(request.stream, httpx.AsyncByteStream)
@@ -53,7 +54,7 @@ class NetworkClient(httpx.AsyncClient):
         return response
 
     async def aclose(self) -> None:
-        """Close all connections, and end the requests that are under way: one of them may be about to get another."""
+        """Close all connections, and end the requests under way, one of which may be about to open another."""
         for sending in self._under_way:
             if not sending.expired():
                 sending.reschedule(0)
@@ -77,16 +78,16 @@ class NetworkClient(httpx.AsyncClient):
 
 
 def network_client(*, transport: httpx.AsyncBaseTransport | None = None, **options: Any) -> NetworkClient:
-    """Return connections to servers, through the proxies and by the authorities that the environment names.
+    """Return connections to servers, using the proxies and authorities that the environment names.
 
-    A request raises `ConnectionFailed` while the authorities can't be read, and `InvalidSetting` for a proxy that can't
-    be used. `transport` stands for the network in tests.
+    A request raises `ConnectionFailed` while the authorities can't be read, and `InvalidSetting` for an unusable proxy.
+    `transport` replaces the network in tests.
     """
     return NetworkClient(trust_env=False, transport=Network() if transport is None else transport, **options)
 
 
 class Network(httpx.AsyncBaseTransport):
-    """Connections to each server that is asked, made when it is asked first: then the environment is read for it."""
+    """Connections to each server, made on the first request to it, when the environment is read."""
 
     def __init__(self) -> None:
         self._connections: dict[tuple[str, str, int | None], httpx.AsyncHTTPTransport] = {}
@@ -99,29 +100,29 @@ class Network(httpx.AsyncBaseTransport):
         return await self._connections[origin].handle_async_request(request)
 
     async def aclose(self) -> None:
-        """Close them all."""
+        """Close all connections."""
         for connections in self._connections.values():
             await connections.aclose()
 
 
 def _connections_to(url: httpx.URL) -> httpx.AsyncHTTPTransport:
     proxy = proxy_of(str(url))
-    # Without TLS no certificates are read.
+    # Without TLS no certificates are needed.
     is_secure = url.scheme == "https" or (proxy is not None and proxy.startswith("https:"))
     verify = authorities() if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # A hundred connections at most; a further request waits for one.
+    # At most a hundred connections; a further request waits for one.
     limits = httpx.Limits(max_connections=100, max_keepalive_connections=20)
     try:
-        # Its URL alone is taken by later versions of httpx only.
+        # Only later versions of httpx accept the URL on its own.
         through = None if proxy is None else httpx.Proxy(proxy)
         return httpx.AsyncHTTPTransport(verify=verify, limits=limits, proxy=through)
     except (ImportError, httpx.InvalidURL) as error:
-        # An ImportError tells what a SOCKS proxy needs.
+        # An ImportError says what a SOCKS proxy needs.
         raise unusable(str(url), error) from None
 
 
 class _RequestContent(httpx.AsyncByteStream):
-    """A request's content, which knows whether it was begun, and what it raised."""
+    """A request's content, which records whether reading it was begun, and what it raised."""
 
     def __init__(self, stream: httpx.AsyncByteStream) -> None:
         self._stream = stream
@@ -142,7 +143,7 @@ class _RequestContent(httpx.AsyncByteStream):
 
 
 class _AnswerContent(httpx.AsyncByteStream):
-    """An answer's content that is still to come."""
+    """An answer's content that has not been read yet."""
 
     def __init__(self, stream: httpx.AsyncByteStream) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""Requests over the socket that are not answered yet."""
+"""Requests over the socket that have not been answered yet."""
 
 import asyncio
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from typing import Any
 
 from treadle.clock import monotonic
 
-LOST = "the connection broke before the answer came: look whether it was done before you try again"
+LOST = "the connection broke before the answer came: check whether it was done before you try again"
 
 MOST_LOSSES = 3
-"""Connections that break with a request under way before it fails, where its patience is over too: what comes of it may
-be what each of them breaks over."""
+"""How many connections may break while a request is open before it fails, if its patience is over too: it may be what
+breaks them."""
 
 
 @dataclass(slots=True)
 class OpenRequest:
-    """A request, and whoever waits for its answer."""
+    """A request and the future of its answer."""
 
     item: dict[str, Any]
     future: asyncio.Future[Any]
@@ -26,7 +26,7 @@ class OpenRequest:
     losses: int = 0
 
     def is_lost(self, patience: float) -> bool:
-        """Note that the connection broke; return whether the request is not made again over the next one."""
+        """Count a broken connection; return whether the request fails instead of being sent over the next one."""
         self.losses += 1
         is_over = self.losses >= MOST_LOSSES and monotonic() - self.asked >= patience
         return self.bound or not self.resend or is_over

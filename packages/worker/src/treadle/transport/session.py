@@ -1,4 +1,4 @@
-"""The session socket: one websocket that carries requests, answers and pushes, and comes back when it breaks."""
+"""The session socket: one websocket that carries requests, answers and pushes, and reconnects when it breaks."""
 
 import asyncio
 import contextlib
@@ -37,22 +37,22 @@ from treadle.wire.amounts import in_seconds
 from treadle.wire.values import MOST_VALUES, has_too_many
 
 FULL_FRAME = 1024 * 1024
-"""Bytes after which a frame is sent and the next one begun, so that one large batch doesn't hold up the rest."""
+"""Bytes after which a frame is sent and a new one begun, so that one large batch doesn't hold up the rest."""
 
 FRAME_OVERHEAD = 64
-"""Bytes of a frame around its items, generously."""
+"""Bytes of a frame around its items, estimated generously."""
 
 MAX_PENDING = 10_000
-"""Unanswered requests at most; a further one waits until an answer came."""
+"""The most unanswered requests; a further one waits for an answer to another."""
 
 STEADY = 1.0
-"""Seconds after which a connection that breaks was one; after a shorter one there is a pause before the next."""
+"""Seconds after which a connection counts as stable; after one that broke sooner, there is a pause."""
 
 FIRST_OPENING = 5.0
-"""Seconds that each of several addresses has at first: a process that was stopped takes connections, and no more."""
+"""Seconds for each of several addresses at first: a stopped process accepts connections, and does nothing more."""
 
 ROUND = 10.0
-"""Seconds in which all addresses are tried for the socket, where plain HTTP does meanwhile (at least 2.5 for each)."""
+"""Seconds in which all addresses are tried for the socket while plain HTTP is used (at least 2.5 for each)."""
 
 log: logging.Logger = logging.getLogger("treadle.session")
 
@@ -60,15 +60,15 @@ Push = Callable[[dict[str, Any]], None]
 
 
 class Session:
-    """A connection that `run` keeps open; `call` asks, `on_push` gets what the server sends by itself.
+    """A connection that `run` keeps open; `call` makes requests, `on_push` gets what the server pushes.
 
-    `patience` is how many seconds requests wait for a broken connection to come back before they fail; a first
-    connection that can't be made fails them at once unless `first_patience` says otherwise. Where somebody is there who
-    opens no websocket they fail with `SocketRefused` at once, for plain HTTP may do. Whatever they failed with, the
-    session goes on trying, each address in turn, until a Treadle server refuses it.
+    `patience` is for how many seconds requests wait for a broken connection to be restored before they fail. If the
+    first connection can't be made, they fail at once, unless `first_patience` says otherwise. If a server answers but
+    opens no websocket, they fail at once with `SocketRefused`, as plain HTTP may work. Even so the session goes on
+    trying, each address in turn, until a Treadle server refuses it.
 
-    `on_connect` runs after each opening, beside the requests; `on_disconnect` when the connection broke; `on_down` when
-    requests were failed because no server could be reached. Give each session to one event loop only.
+    `on_connect` runs after each opening, concurrently with requests; `on_disconnect` when the connection broke;
+    `on_down` when requests failed because no server could be reached. Use a session in one event loop only.
     """
 
     def __init__(
@@ -105,20 +105,20 @@ class Session:
         self._running: asyncio.Task[Any] | None = None
         self._ended: TreadleError | None = None
         self.hello: dict[str, Any] | None = None
-        """What the server said of itself when the connection was last opened."""
+        """The server's greeting when the connection was last opened."""
         self.heard: float = -math.inf
-        """When the latest of the answered requests was made, by our monotonic clock.
+        """When the latest of the answered requests was made, by the local monotonic clock.
 
-        What is read behind its answer was written by the server later than that."""
+        Whatever is read after its answer was written by the server later than that."""
 
     @property
     def is_connected(self) -> bool:
-        """Whether the socket is open and greeted at this moment."""
+        """Whether the socket is open and greeted at present."""
         return self._ws is not None
 
     @property
     def received(self) -> int:
-        """How many bytes have come over the present connection: while they grow the server is there."""
+        """How many bytes have arrived over the present connection: while the number grows, the server is there."""
         return 0 if self._ws is None else self._ws.received
 
     async def call(
@@ -126,18 +126,18 @@ class Session:
     ) -> Any:
         """Send one request and return its `ok`.
 
-        With `resend` the request is sent again when the connection broke before the answer came: only for what does
-        no harm twice. Without it that raises `ConnectionLost`. A `bound` request belongs to the connection that is
-        open now: it fails at once when there is none, and never goes to the next one. Raises the problem's
-        `ProblemError`, and `ConnectionFailed` when no server could be reached in time.
+        With `resend` the request is sent again if the connection broke before the answer came: use it only for what is
+        safe to repeat. Without it, that raises `ConnectionLost`. A `bound` request belongs to the present connection:
+        it fails at once if there is none, and is never sent on the next one. Raises the problem's `ProblemError`, and
+        `ConnectionFailed` when no server could be reached in time.
         """
         if bound and self._ws is None:
-            raise ConnectionFailed("there is no connection at this moment")
+            raise ConnectionFailed("there is no connection at the moment")
         while len(self._pending) >= MAX_PENDING and self._ended is None:
             self._room.clear()
             await self._room.wait()
         if self._ended is not None:
-            # Raised again and again: each raising adds to the traceback, which keeps all that its frames hold.
+            # A copy, because each raise would extend the error's traceback, which keeps everything in its frames alive.
             raise copy(self._ended)
         n = self._next
         self._next += 1
@@ -173,24 +173,24 @@ class Session:
             self._end(ConnectionFailed("the session was closed"))
 
     def drop(self) -> None:
-        """Break the connection, whose other end doesn't answer, and connect anew."""
+        """Break the connection, whose other end doesn't answer, and reconnect."""
         if self._ws is not None:
             self._ws.transport.abort()
 
     async def close(self) -> None:
-        """Close the connection and fail what is unanswered."""
+        """Close the connection and fail all unanswered requests."""
         self._closing = True
         self._end(ConnectionFailed("the session was closed"))
         if self._ws is not None:
             await self._ws.close()
         elif self._running is not None:
-            # It is connecting, or waits before it tries again.
+            # It is connecting, or waiting for the next attempt.
             self._running.cancel()
 
     async def _connect(self) -> Connection:
         since = monotonic()
         patience = self._first_patience if self.hello is None else self._patience
-        # A client that fails at once raises the error: there is nothing to log.
+        # A client that fails at once raises the error, so there is nothing to log.
         waits = QuietLog(log, level=logging.WARNING if patience > 0 else logging.DEBUG)
         limit = FIRST_OPENING if len(self._urls) > 1 else None
         for delay in delays():
@@ -198,7 +198,8 @@ class Session:
             if ws is not None:
                 return ws
             if is_plain := isinstance(error, SocketRefused):
-                # From now on plain HTTP does what is asked, and a hanging address must not keep the others from it.
+                # From now on plain HTTP serves requests, and one address that hangs must not keep the session from the
+                # others.
                 limit = max(2.5, ROUND / len(self._urls))
             waits.say(error, self._refusals.then if isinstance(error, Unauthorized) else "trying again")
             if is_plain or monotonic() - since >= patience:
@@ -207,14 +208,14 @@ class Session:
         raise AssertionError("the delays never end")
 
     async def _round(self, limit: float | None) -> tuple[Connection | None, TreadleError]:
-        """Try each address once, for `limit` seconds; return the connection, or what is to be told of all that failed.
+        """Try each address once, for `limit` seconds; return the connection, or the error that says most.
 
         Raises the refusal of a server, when no other one opened.
         """
         error: TreadleError = ConnectionFailed("no server's address is given")
         refusal: TreadleError | None = None
         for url in list(self._urls):
-            # Whoever is tried next time, or when this connection has broken, is another server.
+            # The next attempt, or the next connection, begins with another server.
             self._urls.append(self._urls.pop(0))
             try:
                 async with asyncio.timeout(limit):
@@ -240,19 +241,19 @@ class Session:
         return not isinstance(refusal, Unauthorized) or self._refusals.is_final()
 
     async def _dial(self, url: str) -> tuple[Connection, dict[str, Any]]:
-        """Try the ways to one server, with the token that is there now; raises as `dial`."""
+        """Try the ways to one server, with the present token; raises as `dial` does."""
         own = self._bearer.own()
         try:
             return await self._dial_by(await self._bearer.ways(url))
         except Unauthorized:
-            # A server that starts for the first time takes connections before it has written its token, and answers
-            # them behind that.
+            # A server that starts for the first time accepts connections before it has written its token, and answers
+            # them after that.
             if self._bearer.own() == own:
                 raise
         return await self._dial_by(await self._bearer.ways(url))
 
     async def _dial_by(self, ways: list[Way]) -> tuple[Connection, dict[str, Any]]:
-        error: TreadleError = ConnectionFailed("there is no way to the server")
+        error: TreadleError = ConnectionFailed("the server can't be reached")
         for way in ways:
             try:
                 return await dial(way, self._client)
@@ -275,10 +276,10 @@ class Session:
                     helper.cancel()
         except* ConnectionFailed as strange:
             odd = SocketRefused(str(strange.exceptions[0]))
-            self._odd.say(odd, "connecting anew")
+            self._odd.say(odd, "reconnecting")
         except* Exception:
-            # A defect, or a server that doesn't speak as documented: neither ends who goes on with another connection.
-            log.exception("the session's connection is given up, and made anew")
+            # A bug, or a server that doesn't follow the protocol: reconnecting is better than ending the client.
+            log.exception("giving up the session's connection and reconnecting")
         finally:
             self._ws = None
             if self._on_disconnect is not None:
@@ -289,7 +290,7 @@ class Session:
             raise fatal
         self._lose(too_large=ws.close_code == 1009)
         if odd is not None:
-            # The next connection may bring the same: what plain HTTP can do does not wait for it.
+            # The next connection may do the same, so requests that plain HTTP can make do not wait for it.
             self._fail(odd)
 
     async def _read(self, ws: Connection) -> None:
@@ -314,7 +315,7 @@ class Session:
             request.future.set_exception(error_for(problem_of(item.get("problem"))))
 
     async def _write(self, ws: Connection) -> None:
-        # Every coroutine that asked in one turn of the loop has added its item before this task wakes.
+        # Every coroutine that made a request in one turn of the loop has added its item before this task wakes.
         with contextlib.suppress(ConnectionClosed):
             while True:
                 await self._wake.wait()
@@ -352,12 +353,12 @@ class Session:
             yield b'{"items":[' + b",".join(parts) + b"]}"
 
     def _most_bytes(self) -> int:
-        """Return how large a request may be: as large as the server takes frames, less what stands around it."""
+        """Return the most bytes of a request: the server's limit for a frame, less what surrounds the request."""
         told: int = (self.hello or {}).get("max_bytes", MAX_FRAME)
         return min(told, MAX_FRAME) - FRAME_OVERHEAD
 
     def _lose(self, *, too_large: bool) -> None:
-        """After the connection broke: fail what was sent and may not be sent again."""
+        """Fail the requests that were sent over the broken connection and may not be sent again."""
         for request in self._pending.values():
             if request.future.done() or not (request.sent or request.bound):
                 continue
@@ -369,7 +370,7 @@ class Session:
     def _fail(self, error: TreadleError) -> None:
         for request in list(self._pending.values()):
             if not request.future.done():
-                # Whatever ended the session: what was sent over it may have been done, or be done yet.
+                # Whatever ended the session: a request that was sent may have been carried out, or still be.
                 is_lost = request.sent and not request.resend
                 request.future.set_exception(ConnectionLost(LOST) if is_lost else copy(error))
         if self._on_down is not None:

@@ -9,7 +9,7 @@ from treadle.wire.fields import GivenInstant, Instant, Model, Request
 from treadle.wire.reasons import SHA256
 
 LONGEST_NAME = 255
-"""Characters of an artifact's name, at most."""
+"""The most characters of an artifact's name."""
 
 ARTIFACTS_AT_ONCE = 100
 """How many artifacts of a task an observer is shown: those of its last runs."""
@@ -25,14 +25,16 @@ def check_artifact_name(name: str) -> str:
     backslash.
     """
     if not 0 < len(name) <= LONGEST_NAME:
-        raise ValueError(f"has {len(name)} characters; an artifact's name has 1 to {LONGEST_NAME}")
+        raise ValueError(f"has {len(name)} characters; an artifact's name must have 1 to {LONGEST_NAME}")
     if not name.isprintable():
         raise ValueError("contains a control or other unprintable character; remove it")
     if "\\" in name:
         raise ValueError("contains a backslash; separate segments with /")
     for segment in name.split("/"):
         if segment in {"", ".", ".."}:
-            raise ValueError(f"has the segment {segment!r}; a name is a relative path without empty segments, . and ..")
+            raise ValueError(
+                f"has the segment {segment!r}; a name is a relative path without empty segments, '.' and '..'"
+            )
     return name
 
 
@@ -46,7 +48,7 @@ def check_media_type(text: str) -> str:
 ArtifactName = Annotated[str, AfterValidator(check_artifact_name)]
 """An artifact's name, as checked by `check_artifact_name`."""
 MediaType = Annotated[str, StringConstraints(min_length=3, max_length=255), AfterValidator(check_media_type)]
-"""A media type, as in `text/plain; charset=utf-8`."""
+"""A media type, such as `text/plain; charset=utf-8`."""
 Sha256 = Annotated[str, StringConstraints(pattern=SHA256)]
 """A digest of 64 lower-case hexadecimal digits."""
 

@@ -66,7 +66,7 @@ class BulkEdit(Request):
     @model_validator(mode="after")
     def _once_each(self) -> Self:
         if len({edit.id for edit in self.edits}) < len(self.edits):
-            raise ValueError("edits: an id stands twice")
+            raise ValueError("edits: contains an id twice")
         return self
 
 

@@ -21,7 +21,7 @@ class Timed(TaskTimes):
 
 
 _BOUND = frozenset({"depends_on", "arguments_from", "flow_id", "flow_name", "ref"})
-"""The fields that tie a task to other tasks: those were told, and may have ended since."""
+"""The fields that tie a task to other tasks, which know of it since the submit and may have ended."""
 
 
 class TaskChanges(Timed):
@@ -51,7 +51,7 @@ class TaskChanges(Timed):
 
 
 EDITABLE = frozenset(TaskChanges.model_fields) - {"checkpoint", "if_version"}
-"""What only an edit may change; a checkpoint may come with a status too."""
+"""Fields that only an edit may change; a checkpoint may come with a status too."""
 
 _CHANGES = ", ".join(name for name in TaskChanges.model_fields if name != "if_version")
 
@@ -77,9 +77,9 @@ class TaskPatch(TaskChanges):
         if "status" in given and given & EDITABLE:
             raise ValueError("send a change of status and an edit as two requests")
         if "status" not in given and (others := given - EDITABLE - {"checkpoint"}):
-            raise ValueError(f"{', '.join(sorted(others))}: only with a status")
+            raise ValueError(f"{', '.join(sorted(others))}: only allowed with a status")
         if "status" in given and self.status is None:
-            raise ValueError("status may not be null")
+            raise ValueError("status must not be null")
         return self
 
 

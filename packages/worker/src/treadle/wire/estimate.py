@@ -13,12 +13,11 @@ LIMIT = "limit:"
 def seconds_to_start(task: TaskItem, job: JobItem, now: datetime | None = None) -> float | None:
     """Estimate in how many seconds the task starts: its position divided by the queue's starts per second.
 
-    It is never sooner than the queue's slots can do, by the mean of its runs: the pace may be that of workers that are
-    dead. One that waits for its limit starts as the limit's rate allows; `now` is the server's time, this machine's
-    when it is left out.
-    None if this can't be estimated: the task is not pending, has no position yet or waits for a target or for room in a
-    limit; the queue is paused or has no live worker; or nothing of the queue (in a fair job: of the room) has started
-    in the last five minutes.
+    It is at least the time that the queue's slots need, by the mean of its runs, because the pace may be that of
+    workers that are gone. A task that waits for a limit starts as the limit's rate allows; `now` is the server's time,
+    by default this machine's. None if it can't be estimated: the task is not pending, has no position yet, or waits for
+    a target or for room in a limit; the queue is paused or has no live worker; or nothing of the queue (for a fair job:
+    of the room) has started in the last five minutes.
     """
     if task.status is not Status.PENDING or task.queue_position is None:
         return None
@@ -37,9 +36,9 @@ def seconds_to_start(task: TaskItem, job: JobItem, now: datetime | None = None) 
 
 
 def seconds_to_limit(task: TaskItem, now: datetime) -> float | None:
-    """Return in how many seconds the rate of its limit lets a task start, if nothing else keeps it waiting.
+    """Return in how many seconds the rate of its limit lets a task start, if nothing else blocks it.
 
-    None if that is not known, or if a target keeps it waiting too.
+    None if that is unknown, or if a target blocks it too.
     """
     if task.limit_opens_at is None or not all(one.startswith(LIMIT) for one in task.blocked_by or ()):
         return None

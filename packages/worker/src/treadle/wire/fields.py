@@ -48,7 +48,7 @@ GivenReason = Annotated[Reason, AfterValidator(_known)]
 """A reason as a worker gives it."""
 
 LONGEST_TEXT = 255
-"""Characters of a short text: a name, a group, a pool."""
+"""The most characters of a short text: a name, a group, a pool."""
 
 Text = Annotated[str, StringConstraints(max_length=LONGEST_TEXT, min_length=1), AfterValidator(_no_nul)]
 """A short text of 1 to 255 characters without NUL."""
@@ -57,7 +57,7 @@ Origin = Annotated[str, StringConstraints(max_length=MOST_ORIGIN, min_length=1),
 """Where a job's function is defined: `module:qualname`."""
 
 LONGEST_OUTPUT = 1_000_000
-"""Characters of the output of code: a message, a traceback, a log line."""
+"""The most characters of the output of code: a message, a traceback, a log line."""
 
 LongText = Annotated[str, StringConstraints(max_length=LONGEST_OUTPUT), AfterValidator(_no_nul)]
 """A message or a traceback, up to a million characters."""
@@ -68,7 +68,7 @@ Flag = Annotated[bool, Field(strict=True)]
 """True or false, and nothing that could be converted to it."""
 
 TEN_YEARS = 315_360_000
-"""Seconds of the longest duration that a request may name."""
+"""The longest duration that a request may name, in seconds."""
 
 Seconds = Annotated[float, Field(strict=True, ge=0, le=TEN_YEARS, allow_inf_nan=False)]
 """A duration in seconds, up to ten years."""
@@ -86,10 +86,10 @@ Weight = Annotated[int, Field(strict=True, ge=1, le=MOST_WEIGHT)]
 """How much of a worker's concurrency a task takes."""
 
 MOST_OF_REQUEST = 10_000
-"""Items of one request, such as tasks, ids or reports, at most."""
+"""The most items of one request, such as tasks, ids or reports."""
 
 MOST_TRIES = 1_000_000
-"""Retries or requeues that a task may be allowed."""
+"""The most retries or requeues that a task may be allowed."""
 
 MOST_MULTIPLIER, MOST_RANDOMIZATION = 100, 10
 """The largest factor from one retry's delay to the next, and the largest random share."""
@@ -166,7 +166,7 @@ EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 """The first instant that a server keeps."""
 
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
-"""The instants that a server keeps lie before this one: every database can store them, and a day more or less."""
+"""All instants that a server keeps are before this one: every database can store them, and a day more or less."""
 
 
 class Model(BaseModel):

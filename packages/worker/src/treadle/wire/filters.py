@@ -1,4 +1,4 @@
-"""Filters: which tasks a list, a window or a bulk action means, and in which order."""
+"""Filters: which tasks a list, a window or a bulk action selects, and in which order."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -14,35 +14,35 @@ from treadle.wire.values import MOST_INTEGER
 
 
 def _several(value: object) -> object:
-    """Take one for a list of one."""
+    """Turn a single value into a list of one."""
     return [value] if isinstance(value, str) else value
 
 
 def _as_one(values: list[str]) -> list[str] | str:
-    """Write a list of one as older servers read it."""
+    """Write a list of one as a single value, which older servers expect."""
     return values[0] if len(values) == 1 else values
 
 
 def _no_flag(value: object) -> object:
     if isinstance(value, bool):
-        raise ValueError("write a number")  # noqa: TRY004 - pydantic takes this one for a refusal
+        raise ValueError("write a number")  # noqa: TRY004 - pydantic only reports ValueError
     return value
 
 
 def _id_or_name(text: str) -> str:
-    """Return a worker's id in lower case, and its name as it is."""
+    """Return a worker's id in lower case, and a name unchanged."""
     return text.lower() if is_uuid(text.lower()) else text
 
 
 def _within_all(bound: datetime) -> datetime:
-    """Return the bound, or the nearest one that a server keeps: nothing stands between the two."""
+    """Return the bound, or the nearest one that a server keeps: no task's time lies between the two."""
     return min(max(bound, EARLIEST), LATEST)
 
 
 Bound = Annotated[GivenInstant, AfterValidator(_within_all)]
-"""A bound of a time, which UTC need not have years for."""
+"""A bound of a time; it may lie in a year that no server keeps."""
 
-# Behind a validator pydantic writes bounds into a schema by names that JSON Schema does not know.
+# After a validator, pydantic writes bounds into a schema under names that JSON Schema does not know.
 Count = Annotated[int, Field(ge=0, le=MOST_INTEGER), BeforeValidator(_no_flag)]
 Duration = Annotated[float, Field(ge=0, le=TEN_YEARS, allow_inf_nan=False), BeforeValidator(_no_flag)]
 WorkerWord = Annotated[Text, AfterValidator(_id_or_name)]
@@ -55,11 +55,11 @@ _SEVERAL = (BeforeValidator(_several), Field(max_length=20))
 
 
 TIMES = {"created": "created_at", "started": "started_at", "ended": "completed_at"}
-"""The fields of a task that are the times which a filter may bound."""
+"""The fields of a task with the times that a filter may bound."""
 
 
 def has_error(wanted: str, error: str | None, reason: str | None) -> bool:
-    """Return whether a task's error is of a class, which stands before its message, or has it for its reason."""
+    """Return whether a task's error is of a class, the beginning of its message, or has this reason."""
     return wanted in {error, reason} or (error or "").startswith(f"{wanted}:")
 
 
@@ -112,7 +112,7 @@ class TaskFilter(Request):
 
 
 SEVERAL = frozenset(name for name in TaskFilter.model_fields if name == "tag" or name.startswith("not_"))
-"""Fields that may occur in a query more than once; all the values must hold."""
+"""Fields that may occur in a query more than once; all their values must match."""
 
 Order = Literal["position", "newest", "oldest", "updated"]
-"""How lists of tasks are ordered; docs/protocol.md says by what."""
+"""How lists of tasks are ordered; docs/protocol.md says by which fields."""

@@ -1,4 +1,4 @@
-"""What an examination is made of: checks that look at something, and what they find; `treadle doctor` makes it.
+"""The parts of an examination by `treadle doctor`: checks, each of which looks at something, and their findings.
 
 A distribution adds checks by the entry point `treadle.checks`: a function without arguments that returns a list of
 `Check`.
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, Union
 
 Grade = Literal["ok", "warn", "fail"]
-"""`warn`: it works, and somebody should look. `fail`: something does not work, or what was acknowledged may be lost."""
+"""`warn`: it works, but needs attention. `fail`: something does not work, or acknowledged work may be lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found."""
+    """The finding of one check."""
 
     check: str
     """What was looked at, in a word or two."""
@@ -22,15 +22,15 @@ class Finding:
     detail: str
     """What was seen, and what that means."""
     advice: str = ""
-    """What to do; empty where all is well."""
+    """What to do; empty if all is well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Looks at one thing and changes nothing. What it returns beside findings are checks that its success allows.
+    """A check of one thing, which changes nothing. Besides findings it may return further checks that it allows.
 
-    A synchronous `look` is called in a thread of its own, an asynchronous one in the loop; neither is waited for longer
-    than the examination's limit.
+    A synchronous `look` is called in a thread of its own, an asynchronous one in the event loop; neither is waited for
+    beyond the examination's time limit.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""How a flow is drawn: as a tree of its tasks, with the chain of them that takes the longest."""
+"""A flow as a tree of its tasks, and the chain of them that takes the longest."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -18,13 +18,13 @@ class Branch(NamedTuple):
 
     task: FlowTask
     depth: int
-    """How many tasks stand over it, each of which waits for the next."""
+    """How many tasks are above it, each of which waits for the next."""
     is_above: bool
-    """Whether it was drawn before, with all that it waits for."""
+    """Whether the task was drawn further up, with all that it waits for."""
 
 
 class CriticalPath(NamedTuple):
-    """The chain of tasks that takes the longest: when all else runs beside it, the flow takes as long as it."""
+    """The chain of tasks that takes the longest: if everything else runs beside it, so long does the flow take."""
 
     tasks: tuple[FlowTask, ...]
     """From the first to the last; empty for a flow without tasks."""
@@ -32,7 +32,7 @@ class CriticalPath(NamedTuple):
 
 
 def tree(view: FlowView) -> Iterator[Branch]:
-    """Yield what nothing waits for first, and beneath each task what it waits for; each is drawn in full once."""
+    """Yield tasks that nothing waits for, and beneath each task what it waits for; each is drawn in full only once."""
     tasks = {task.id: task for task in view.tasks}
     needs = _needs(view)
     needed = {one for listed in needs.values() for one in listed}
@@ -49,18 +49,18 @@ def tree(view: FlowView) -> Iterator[Branch]:
 
 
 def critical_path(view: FlowView, now: datetime, usual: Mapping[str, float] = UNKNOWN) -> CriticalPath:
-    """Return the chain that takes the longest, of equal ones one with the most tasks.
+    """Return the chain that takes the longest, of equally long ones one with the most tasks.
 
-    What has begun counts with what its runs took until `now`, those too that failed and were tried again, and what is
-    open with at least what its job takes in `usual`, seconds by the job's name. Of a flow that is capped nothing is
-    said: a longer chain may go through what is not there.
+    A task that has begun counts with what its runs took until `now`, failed and retried ones included; an open one with
+    at least what its job usually takes, in seconds by the job's name in `usual`. For a flow that is capped the chain is
+    empty, as a longer one may go through tasks that are not listed.
     """
     if view.is_capped:
         return CriticalPath((), 0.0)
     tasks, needs = {task.id: task for task in view.tasks}, _needs(view)
     try:
         order = list(TopologicalSorter({task_id: needs[task_id] for task_id in tasks}).static_order())
-    except CycleError:  # which no server has
+    except CycleError:  # which no server returns
         return CriticalPath((), 0.0)
     best: dict[str, tuple[float, int]] = {}
     before: dict[str, str] = {}
@@ -80,9 +80,9 @@ def critical_path(view: FlowView, now: datetime, usual: Mapping[str, float] = UN
 
 
 def took(task: FlowTask, now: datetime) -> float | None:
-    """Return for how many seconds a task runs or ran, in all of its runs; None when it never began.
+    """Return for how many seconds a task has run, in all of its runs; None if it never began.
 
-    Of a server that does not tell what earlier runs took it is the time since the last start.
+    If the server does not report the time of earlier runs, this is the time since the last start.
     """
     if task.started_at is None:
         return task.ran_seconds or None
@@ -98,7 +98,7 @@ def _counts_for(task: FlowTask, now: datetime, usual: Mapping[str, float]) -> fl
 
 
 def _needs(view: FlowView) -> dict[str, list[str]]:
-    """Return what each task waits for, of the tasks that are shown."""
+    """Return what each task waits for, among the tasks that are listed."""
     shown = {task.id for task in view.tasks}
     needs: dict[str, list[str]] = defaultdict(list)
     for edge in view.edges:

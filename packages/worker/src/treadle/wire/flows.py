@@ -22,7 +22,7 @@ def _named(given: object, check: ValidatorFunctionWrapHandler) -> object:
         return check(given)
     except ValidationError:
         raise ValueError(
-            f"write the id or ref of a task, or a list of 1 to {MOST_DEPENDENCIES:,} of them: texts of 1 to 255"
+            f"write the id or ref of a task, or a list of 1 to {MOST_DEPENDENCIES:,} of them: strings of 1 to 255"
             " characters"
         ) from None
 

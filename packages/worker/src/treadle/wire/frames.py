@@ -30,7 +30,7 @@ Push = Literal[
 """The messages that a server sends unasked."""
 
 MOST_SHOWN = 10_000
-"""Jobs, workers, targets or schedules that an observer is shown, at most; `total` gives how many there are."""
+"""The most jobs, workers, targets or schedules that an observer is shown; `total` gives how many there are."""
 
 MOST_RECENT = 500
 """Recent transitions that a server keeps in brief."""

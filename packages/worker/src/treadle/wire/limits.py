@@ -9,7 +9,7 @@ from treadle.wire.fields import MOST_WEIGHT, TEN_YEARS, Instant, Model, Request,
 from treadle.wire.pointers import is_pointer
 
 MOST_NAMED = 4
-"""Limits that a task may count against."""
+"""How many limits a task may count against."""
 
 Cap = Annotated[int, Field(strict=True, ge=1, le=MOST_WEIGHT)]
 """How much a limit allows."""

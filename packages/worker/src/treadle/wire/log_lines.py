@@ -1,6 +1,6 @@
-"""Formats the log lines of servers and workers, as text or as JSON, with their context (task, run, worker …).
+"""Log lines of servers and workers, as text or as JSON, with their context (task, run, worker …).
 
-Modules log through `logging`, as libraries do. Bound names go with each line of the same context.
+Modules log with `logging`, as libraries do. Bound names are added to each line that is logged in the same context.
 """
 
 import json

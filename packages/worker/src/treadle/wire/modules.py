@@ -21,7 +21,7 @@ def imported(name: str) -> ModuleType:
     Raises `NotImported` if the name is invalid or there is no such module, and `ExitedAtImport`. Errors of the module
     itself, a missing import included, are passed on with the whole traceback, for its author.
     """
-    # The current directory was removed: installed modules are still found.
+    # If the current directory was removed, installed modules are still found.
     with suppress(FileNotFoundError):
         here = os.getcwd()  # noqa: PTH109 - what goes into sys.path is text
         if here not in sys.path:
@@ -36,10 +36,10 @@ def imported(name: str) -> ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
-            raise NotImported(f"there is no module {module!r} here or among the installed ones") from None
+            raise NotImported(f"there is no module {module!r}, neither here nor installed") from None
         raise
     except SystemExit as error:
-        # A script without `if __name__ == "__main__"` does this; the process would end without a word.
+        # A script without `if __name__ == "__main__"` may do this; the process would end without a message.
         raise ExitedAtImport(
             f"{module} called sys.exit when it was imported (SystemExit: {error.code}): move its script code"
             " under `if __name__ == '__main__':`"

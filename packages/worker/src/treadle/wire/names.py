@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import AfterValidator
 
 GLOBAL = "@global"
-"""The room whose jobs every room sees."""
+"""The room whose jobs can be seen from every room."""
 
 INTERNAL = "@internal"
 """The room whose jobs the server's own executors run."""
@@ -16,7 +16,7 @@ INTERNAL = "@internal"
 SHARED_ROOMS = frozenset({GLOBAL, INTERNAL})
 
 MOST_ORIGIN = 1000
-"""Characters of an origin, the function of a job."""
+"""The most characters of an origin, the function of a job."""
 
 _ROOM = re.compile(r"[^@:/\s\x00-\x1f\x7f][^@:/\x00-\x1f\x7f]{0,254}")
 _NAME = re.compile(r"[^/\x00-\x1f\x7f]{1,255}")
@@ -31,7 +31,7 @@ class InvalidJobName(ValueError):
 
 
 class JobName(NamedTuple):
-    """A job's full name, `{room}:{category}:{name}`; the name itself may hold colons."""
+    """A job's full name, `{room}:{category}:{name}`; the last part may contain colons."""
 
     room: str
     category: str
@@ -80,5 +80,5 @@ def path_part(given: str | UUID) -> str:
 
 
 def visible_from(room: str, job_room: str) -> bool:
-    """Return whether a job of `job_room` is seen from `room`: one of the same room, or of a shared one."""
+    """Return whether a job of `job_room` can be seen from `room`, because it is in the same room or a shared one."""
     return job_room == room or job_room in SHARED_ROOMS

@@ -1,8 +1,8 @@
-"""Everything that a server can be asked for: each operation once, with its route, its models and its problems.
+"""All requests to a server: each operation once, with its route, its models and its problems.
 
 The server binds handlers (`treadle_server.api.routes`) and permissions (`treadle_server.authorization.permissions`) to
-them; its routes and its OpenAPI document come from there. The SDK makes of them the requests with which plain
-HTTP stands in for the socket.
+them; its routes and its OpenAPI document are derived from that. The SDK builds from them the HTTP requests that replace
+those on the socket.
 """
 
 import re
@@ -71,20 +71,20 @@ from treadle.wire.workers import Heartbeat, HeartbeatAnswer, TakenUntil, WorkerI
 
 _PLACE = re.compile(r"{(\w+)(:\w+)?}")
 _NAMES = {"task_id": "id", "job_name": "job"}
-"""What the places of a path are called in the fields of a request on the socket, where their own name is not there."""
+"""The names of a path's parameters in the fields of a socket request, where they differ."""
 
 _SHAPES = {":int": r"\d+", ":path": ".+"}
-"""What stands in a place of a path, where it is more or less than a part of it."""
+"""Patterns of path parameters that are not exactly one segment."""
 
 _NO_CONTENT = 204
 
 _OF_SOCKET = frozenset({"wait", "brief"})
-"""Fields that mean something on the socket alone."""
+"""Fields that only have a meaning on the socket."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """A method and a path, what it takes and what it gives."""
+    """A method and a path, with the request's and the answer's models."""
 
     method: str
     path: str
@@ -93,16 +93,16 @@ class Operation:
     answer: Any = None
     """The model of the answer, or None when it has no JSON body."""
     item: type[BaseModel] | None = None
-    """The model of each item, when the answer is a page of them: who asks needs no model of each page."""
+    """The model of each item, if the answer is a page; so the SDK needs no model of each kind of page."""
     status: int = 200
     also: tuple[int, ...] = ()
-    """Other statuses that are no problem's."""
+    """Other successful statuses."""
     problems: tuple[str, ...] = ()
-    """Problem types that it may answer beside those of every operation."""
+    """Problem types that it may answer with, besides those of every operation."""
     query: tuple[str, ...] = ()
 
     def request(self, fields: Mapping[str, Any]) -> tuple[str, str, dict[str, Any] | None]:
-        """Return method, path and body of the HTTP request that says what `fields` say on the socket."""
+        """Return method, path and body of the HTTP request that is equivalent to `fields` on the socket."""
         left = {name: value for name, value in fields.items() if name not in _OF_SOCKET}
 
         def part(place: re.Match[str]) -> str:
@@ -115,7 +115,7 @@ class Operation:
         return self.method, path, None if self.body is None else left
 
     def admits(self, answer: Mapping[str, Any]) -> bool:
-        """Return whether a JSON object can be its answer: it has what is in each of them, or none is documented."""
+        """Return whether a JSON object may be its answer: it has the required fields, or no answer is documented."""
         model = Page if self.item is not None else self.answer
         if model is None:
             return self.status != _NO_CONTENT
@@ -157,7 +157,7 @@ OF_SCHEDULE = (*IN_ROOM, "schedule-not-found", "forbidden")
 OF_LIMIT = (*IN_ROOM, "limit-not-found", "forbidden")
 OF_WEBHOOK = (*IN_ROOM, "webhook-not-found", "forbidden")
 MOVED = ("schema-conflict",)
-"""The job's schema changes faster than a payload can be checked."""
+"""The job's schema changes too fast to check a payload against it."""
 
 PAGE = ("limit", "offset")
 TASKS = (*PAGE, "cursor", *(name for name in TaskFilter.model_fields if name != "room"))
@@ -208,7 +208,7 @@ _JOBS = {
 }  # fmt: skip
 
 _STEERS: dict[Action, type[Steer]] = {"resolve": Resolve, "rerun": Rerun}
-"""The body of a verb, where it takes more than a version."""
+"""The body of a verb that takes more than a version."""
 
 _OF_TASKS = {
     "submit_one": _post(
@@ -236,7 +236,7 @@ REPORTS: Mapping[str, type[BaseModel] | None] = {
     "suspended": Suspended, "stopped": None, "checkpoint": Checkpoint, "progress": Progress, "logs": Logs,
     "step": StepDone,
 }  # fmt: skip
-"""What is reported of a run, with what it says."""
+"""The kinds of reports on a run, with their models."""
 
 _NEEDS_A_BODY = frozenset({"exception", "suspended", "checkpoint", "progress", "logs", "step"})
 
@@ -367,14 +367,14 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         **_SERVER,
     }
 )
-"""In the order in which routes are tried: what is named in full stands before what takes any name.
+"""All operations by name, in the order in which routes are tried: fixed paths before parameters that match any name.
 
 An operation that the socket has too has its name there.
 """
 
 
 def operation_at(method: str, path: str) -> Operation | None:
-    """Return the operation that a request is, by its method and its path without a query; None for no operation's."""
+    """Return the operation of a request, by its method and its path without a query; None if there is none."""
     return next((one for one, pattern in _patterns() if one.method == method and pattern.fullmatch(path)), None)
 
 

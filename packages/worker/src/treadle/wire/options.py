@@ -73,7 +73,7 @@ class TaskOptions(Request):
     ] = None
     retry_randomization: Annotated[
         Annotated[float, Field(strict=True, ge=0, le=MOST_RANDOMIZATION, allow_inf_nan=False)] | None,
-        Option(help="the largest random share that is added to a delay", default=0.0),
+        Option(help="the largest random share added to a delay", default=0.0),
     ] = None
     timeout: Annotated[
         PositiveSeconds | None, Option(help="seconds a run may take", null="any", flag="run-timeout")

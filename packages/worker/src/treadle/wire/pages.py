@@ -1,4 +1,4 @@
-"""Parts of lists: how a page is asked for, and what comes with it."""
+"""Pages of lists: how one is requested, and what comes with it."""
 
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
@@ -11,7 +11,7 @@ PAGE = 50
 """Items of a page if no `limit` is given."""
 
 MOST_OF_PAGE = 500
-"""Items of a page at most."""
+"""The most items of a page."""
 
 
 class Page(Model, Generic[T]):
@@ -29,10 +29,10 @@ class Page(Model, Generic[T]):
     `next_cursor` continues from there."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A page's parametrised class can't be found by name, and what fetches the next page holds a connection.
+        # The class of a parametrised page can't be found by name, and what fetches the next page has a connection.
         return _alone, (self.__dict__,)
 
-    # pydantic's own iterates over the fields, which nobody expects of a list.
+    # pydantic's own method iterates over the fields, which nobody expects of a list.
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]
         return iter(self.items)
 

@@ -1,4 +1,4 @@
-"""Paths that a person writes, and where a server and those beside it look for each other's files."""
+"""Paths that users write, and the default place where a server and local clients look for each other's files."""
 
 import os
 from pathlib import Path
@@ -8,11 +8,9 @@ from pydantic import BeforeValidator
 
 
 def user_path(path: Any) -> Path:
-    """Return a path whose beginning `~` is the user's home, where there is one; no shell replaced it in a file.
+    """Return a path with a leading `~` replaced by the user's home, if any, since no shell has done that in a file.
 
-    Where `HOME` is empty there is none: `~/tasks` would be `/tasks`.
-
-    Raises `ValueError` for what no file can be called.
+    If `HOME` is empty there is none: `~/tasks` would become `/tasks`. Raises `ValueError` for an invalid path.
     """
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"{path!r} is not a path: write it as a string")  # noqa: TRY004 - a validator's error
@@ -26,7 +24,7 @@ def user_path(path: Any) -> Path:
 
 
 def check_name(text: str) -> None:
-    """Raise `ValueError` for what no file, host or database can be called: with a NUL, or half of a character."""
+    """Raise `ValueError` for a name that no file, host or database can have: with NUL, or a lone surrogate."""
     try:
         encoded = os.fsencode(text)
     except UnicodeEncodeError:
@@ -36,14 +34,14 @@ def check_name(text: str) -> None:
 
 
 UserPath = Annotated[Path, BeforeValidator(user_path)]
-"""A setting that is such a path."""
+"""The type of a setting that is such a path."""
 
 
 def default_data_dir() -> Path:
-    """Return `$XDG_DATA_HOME/treadle`, which is `~/.local/share/treadle` unless that is set to a path from the root on.
+    """Return `$XDG_DATA_HOME/treadle`, or `~/.local/share/treadle` unless that variable is an absolute path.
 
-    A relative one would be another place in each directory. A user who is in no list has no home, as in many a
-    container: `~` stays what it is then.
+    A relative one would be another place in each directory. In many containers the user has no entry and so no home:
+    then `~` stays as it is.
     """
     usual = "~/.local/share"
     given = user_path(os.environ.get("XDG_DATA_HOME") or usual)

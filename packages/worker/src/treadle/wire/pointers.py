@@ -1,4 +1,4 @@
-"""Keys of limits that a job takes out of its tasks' payloads, by JSON pointers (RFC 6901)."""
+"""Keys of limits that a job takes from its tasks' payloads, by JSON pointers (RFC 6901)."""
 
 import re
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 from treadle.wire.fields import LONGEST_TEXT
 
 _INDEX = re.compile("0|[1-9][0-9]*")
-"""A place in a list, as RFC 6901 writes it."""
+"""An index of a list, as RFC 6901 writes it."""
 
 
 def is_pointer(key: str | None) -> TypeGuard[str]:
@@ -21,9 +21,9 @@ def pointers_among(keys: Iterable[str | None]) -> list[str]:
 
 
 def key_at(pointer: str, content: Any) -> str | None:
-    """Return the key that stands where a pointer leads, None when nothing does.
+    """Return the key that a pointer leads to, None if there is nothing.
 
-    Raises `ValueError`, saying why, for an object or a list, and for a text that is too long for a key, or empty.
+    Raises `ValueError`, saying why, for an object or a list, and for a text that is empty or too long for a key.
     """
     found = content
     for part in pointer[1:].split("/"):
@@ -35,17 +35,17 @@ def key_at(pointer: str, content: Any) -> str | None:
         else:
             return None
     if isinstance(found, dict | list):
-        raise ValueError("leads to an object or a list; let it lead to one value")  # noqa: TRY004 - of its content
+        raise ValueError("points to an object or a list: it must point to a single value")  # noqa: TRY004 - of its content
     if found is None:
         return None
     text = found if isinstance(found, str) else _number_text(found)
     if not 0 < len(text) <= LONGEST_TEXT:
-        raise ValueError(f"leads to a text of {len(text)} characters; it may have 1 to {LONGEST_TEXT}")
+        raise ValueError(f"points to a string of {len(text)} characters; it may have 1 to {LONGEST_TEXT}")
     return text
 
 
 def _number_text(number: float) -> str:
-    """Return a number or a boolean as a key: 5, 5.0 and 5e0 are one key, however a database writes them."""
+    """Return a number or a boolean as a key: 5, 5.0 and 5e0 are the same key, however a database writes them."""
     if isinstance(number, bool):
         return "true" if number else "false"
     return str(int(number)) if number == int(number) else repr(number)

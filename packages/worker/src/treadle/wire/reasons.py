@@ -1,4 +1,4 @@
-"""What is wrong with a value that pydantic refuses, in words for who sent it; and the patterns of texts."""
+"""What is wrong with a value that pydantic refuses, in words for its sender; and the patterns of texts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from treadle.wire.amounts import amount, counted
 UUID = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 
 ID_BEGINNING = r"^([0-9a-fA-F]-?){1,32}$"
-"""How a UUID begins."""
+"""The beginning of a UUID."""
 
 FAILURE_ID = r"^[0-9a-fA-F]{16}$"
 """The id of a group of failures."""
@@ -72,17 +72,17 @@ _LENGTHS = {
 
 
 def reason(found: Mapping[str, Any]) -> str:
-    """Return what one of pydantic's findings says (an item of `ValidationError.errors()`), without what is its own.
+    """Return the message of one of pydantic's errors (an item of `ValidationError.errors()`), without its internals.
 
-    Names of classes, patterns and the words "Value error" tell nobody what to write. That a field is unknown stays in
-    pydantic's words: older clients look for them.
+    Names of classes, patterns and the words "Value error" tell nobody what to write. The message for an unknown field
+    is pydantic's own, because older clients look for it.
     """
     kind, said = found["type"], str(found["msg"])
     if kind == "value_error":
         return said.removeprefix("Value error, ")
     if kind in _KINDS:
         return _KINDS[kind]
-    # Of a thousand findings and more there are no contexts.
+    # With a thousand errors and more, pydantic leaves out the contexts.
     context = found.get("ctx", {})
     if kind in _BOUNDS and (bound := context.get(_BOUNDS[kind][0])) is not None:
         return _BOUNDS[kind][1].format(amount(bound) if isinstance(bound, float) else bound)

@@ -28,13 +28,13 @@ from treadle.wire.tasks import TaskItem
 from treadle.wire.workers import RunRef
 
 LINES_AT_ONCE = 1000
-"""Log lines of a task that are sent and shown at once, at most."""
+"""The most log lines of a task that are sent or shown at once."""
 
 MOST_MESSAGE = 1000
-"""Characters of a progress message, at most."""
+"""The most characters of a progress message."""
 
 MOST_SEALED_MESSAGE = 8000
-"""Characters of a sealed progress message, at most."""
+"""The most characters of an encrypted progress message."""
 
 
 def _short(message: str) -> str:
@@ -56,7 +56,7 @@ ProgressMessage = Annotated[
         }
     ),
 ]
-"""A message of up to 1,000 characters, or a sealed one of up to 8,000."""
+"""A message of up to 1,000 characters, or an encrypted one of up to 8,000."""
 
 
 def runs_without_cost(before: int, *, spent: int) -> int:

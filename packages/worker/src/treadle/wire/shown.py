@@ -1,6 +1,6 @@
-"""What other people wrote, made fit for a terminal: nothing in it moves the cursor, sets titles or turns the direction.
+"""Text from other people made safe for a terminal: nothing in it moves the cursor, sets titles or changes direction.
 
-The command, the dashboard and the logs all clean by this.
+The command, the dashboard and the logs all use it.
 """
 
 import logging
@@ -24,17 +24,17 @@ def _shown(char: str, *, ascii_only: bool) -> str:
 
 
 def _joins(text: str, at: int) -> bool:
-    """Return whether a joiner stands where writing needs it: in an emoji, or a Persian or Indic word."""
+    """Return whether a joiner is where writing needs it: in an emoji, or a Persian or Indic word."""
     beside = text[at - 1 : at] + text[at + 1 : at + 2]
     return len(beside) == 2 and all(not char.isascii() and unicodedata.category(char)[0] in "LMS" for char in beside)
 
 
 def clean(text: str, *, limit: int | None = None, ascii_only: bool = False) -> str:
-    r"""Return at most the first `limit` characters of `text` with everything that a terminal would obey spelt out.
+    r"""Return at most the first `limit` characters of `text`, with everything that a terminal would obey escaped.
 
-    Control characters (C0, C1, DEL), bidi marks and overrides, zero-width and unassigned characters and lone
-    surrogates become escapes such as `\x1b` and `\u202e`; joiners within emoji and words stay. With `ascii_only` so
-    does whatever is not ASCII.
+    Control characters (C0, C1, DEL), bidi marks and overrides, zero-width and unassigned characters and lone surrogates
+    become escapes such as `\x1b` and `\u202e`; joiners within emoji and words stay. With `ascii_only`, all other
+    non-ASCII characters become escapes too.
     """
     head = text if limit is None else text[:limit]
     if head.isascii() and head.isprintable():
@@ -46,21 +46,21 @@ def clean(text: str, *, limit: int | None = None, ascii_only: bool = False) -> s
 
 
 def clean_lines(text: str, *, indent: str = "  ") -> str:
-    """Do as `clean` with each line; tabs become spaces.
+    """Clean each line as `clean` does; tabs become spaces.
 
-    What follows the first line begins with `indent`, so that nothing in it passes for a line of its own.
+    Lines after the first begin with `indent`, so that nothing in them can pass for a line of its own.
     """
     first, *others = (clean(line.rstrip("\r").expandtabs()) for line in text.split("\n"))
     return "\n".join([first, *(f"{indent}{line}" if line else "" for line in others)])
 
 
 def clean_json(text: str) -> str:
-    """Return JSON that means the same, with all that a terminal would obey as JSON's own escapes."""
+    """Return equivalent JSON, with everything that a terminal would obey as JSON's own escapes."""
     return text if text.isascii() and "\x7f" not in text else _OUTSIDE.sub(_escape, text)
 
 
 _OUTSIDE = re.compile(r"[^\x20-\x7e\n\t\r]")
-"""Candidates; in JSON they stand within strings alone."""
+"""Characters that may need an escape; in JSON they only occur within strings."""
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -75,8 +75,8 @@ def _escape(found: re.Match[str]) -> str:
 
 
 class CleanFormatter(logging.Formatter):
-    """Writes records of the log as `clean_lines` does: they carry what users and servers wrote."""
+    """Formats log records as `clean_lines` does, because they contain text from users and servers."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record's lines, those of its traceback with it."""
+        """Return the record's lines, including its traceback."""
         return clean_lines(super().format(record))

@@ -16,7 +16,7 @@ class Word(StrEnum):
     __hash__ = str.__hash__
 
     def __reduce_ex__(self, proto: object) -> tuple[Any, ...]:
-        """Pickle it by its value: Python 3.11.2 does it by the name, which a newer server's word does not have here."""
+        """Pickle by value: Python 3.11.2 pickles by name, which does not exist here for a newer server's word."""
         return type(self), (self.value,)
 
 
@@ -45,16 +45,16 @@ Leased: TypeAlias = Literal["claimed", "running"]
 """One of `LEASED`, in words."""
 
 TERMINAL = frozenset(map(Status, get_args(Ended)))
-"""The states that a task leaves only by the explicit verbs resume, resolve and rerun."""
+"""The statuses that a task leaves only by the explicit verbs resume, resolve and rerun."""
 
 OPEN = frozenset(Status) - TERMINAL
-"""The states of a task that may still run."""
+"""The statuses of a task that may still run."""
 
 LEASED = frozenset(map(Status, get_args(Leased)))
-"""The states in which a worker holds a run of the task."""
+"""The statuses in which a worker holds a run of the task."""
 
 WAITING = OPEN - LEASED - {Status.PAUSED}
-"""The states of a task that waits to run and will do so by itself; an edit may change it."""
+"""The statuses of a task that waits to run and will do so by itself; an edit may change it."""
 
 
 class Outcome(Word):

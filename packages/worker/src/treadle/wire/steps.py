@@ -7,16 +7,16 @@ from pydantic import Field
 from treadle.wire.fields import TEN_YEARS, Amount, Flag, GivenJson, Instant, Json, Model, Request, Seconds, Text
 
 MOST_STEPS = 10_000
-"""Steps that a task may keep."""
+"""The most steps that a task may keep."""
 
 MOST_RESULT = 1_000_000
-"""Characters of a step's result, as JSON."""
+"""The most characters of a step's result, as JSON."""
 
 MOST_WAITING = 1_000
-"""Messages that may wait for a task: sent, and not received yet."""
+"""The most messages that may wait for a task: sent, and not received yet."""
 
 MOST_DATA = 100_000
-"""Characters of a message's data, as JSON."""
+"""The most characters of a message's data, as JSON."""
 
 Occurrence = Annotated[int, Field(strict=True, ge=0, lt=MOST_STEPS)]
 """How many steps with the same name came before it in the same run."""

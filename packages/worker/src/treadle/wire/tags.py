@@ -12,13 +12,13 @@ from math import isfinite
 from typing import Any
 
 MOST_VALUES = 256
-"""Values in all the tags of a task, objects and arrays among them."""
+"""The most values in all the tags of a task, objects and arrays included."""
 
 LONGEST_TEXT = 1000
-"""Characters of a text among the tags."""
+"""The most characters of a text in the tags."""
 
 LONGEST_NAME = 255
-"""Characters of a name in a nested tag."""
+"""The most characters of a name in a nested tag."""
 
 Entry = tuple[str, str]
 """A path with its value: a letter for the value's kind and its text; empty: that there is any value."""

@@ -1,4 +1,4 @@
-"""The verbs and the states between which they move a task: one table for the code, SQL guards, docs and tests."""
+"""The verbs and the statuses between which they move a task: one table for the code, SQL guards, docs and tests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Verb(Word):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """The states a verb may leave, and those it may lead to."""
+    """The statuses that a verb may leave, and those that it may lead to."""
 
     sources: frozenset[Status]
     targets: frozenset[Status]
@@ -72,7 +72,7 @@ TRANSITIONS: Mapping[Verb, Transition] = MappingProxyType(
         Verb.RERUN: _from(*TERMINAL, to=(_S.PENDING, _S.BLOCKED)),
     }
 )
-"""Every transition there is; anything else is an `InvalidTaskTransition`."""
+"""Every allowed transition; anything else is an `InvalidTaskTransition`."""
 
 
 Action: TypeAlias = Literal["cancel", "pause", "resume", "rerun", "resolve"]
@@ -98,9 +98,9 @@ def _leads_to(action: Action) -> frozenset[Status]:
 
 
 ADMITS: Mapping[Action, frozenset[Status]] = MappingProxyType({action: _admits(action) for action in _CARRIED_OUT_BY})
-"""The states in which an action has an effect."""
+"""The statuses in which an action has an effect."""
 
 LEADS_TO: Mapping[Action, frozenset[Status]] = MappingProxyType(
     {action: _leads_to(action) for action in _CARRIED_OUT_BY}
 )
-"""The states in which a task may be seen after an action was carried out."""
+"""The statuses in which a task may be seen after an action was carried out."""

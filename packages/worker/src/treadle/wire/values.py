@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 MOST_LEVELS = 64
-"""How deep arrays and objects may nest."""
+"""How deep arrays and objects may be nested."""
 
 MOST_VALUES = 1_000_000
-"""Values of a request or a frame, names in objects included: a million block the loop for a tenth of a second."""
+"""The most values of a request or a frame, names included: a million block the event loop for a tenth of a second."""
 
 MOST_DIGITS = 4300
-"""Digits of a number: what Python reads and writes by default, and every database stores."""
+"""The most digits of a number: what Python reads and writes by default, and every database stores."""
 
 LEAST_INTEGER = -(2**63)
 """The smallest of the protocol's own integers, which are signed 64-bit numbers."""
@@ -26,10 +26,10 @@ MOST_INTEGER = 2**63 - 1
 """The largest of them."""
 
 AROUND_VALUES = 8
-"""Levels of a request around the values in it, more than any has."""
+"""Levels of a request around the values in it, more than any request has."""
 
 REQUEST_LEVELS = MOST_LEVELS + AROUND_VALUES
-"""How deep a request may nest as a whole; the models see to each value in it."""
+"""How deep a request as a whole may be nested; the models check each value in it."""
 
 _BEYOND = 10**MOST_DIGITS
 _BELOW = -_BEYOND
@@ -45,7 +45,7 @@ NOT_FINITE = "a number that is not finite (NaN, an infinity, or beyond ±1.8e308
 TOO_LONG = f"a number of more than {MOST_DIGITS:,} digits; send it as a text"
 """Why a number with too many digits is refused."""
 TOO_DEEP = f"more than {MOST_LEVELS} levels of arrays and objects; send shallower data, or a text"
-"""Why a value that nests too deep is refused."""
+"""Why a value that is nested too deeply is refused."""
 NO_JSON = "which is not JSON"
 """Why a value that is not JSON is refused; follows its type."""
 
@@ -68,7 +68,7 @@ class Fault:
         return f"{self.place}: {self.why}" if self.place else self.why
 
     def within(self, place: str) -> "Fault":
-        """Return it with its place as seen from outside, behind `place`, which may be words: "step 'charge'"."""
+        """Return the fault with its place extended by an outer `place`, which may be words: "step 'charge'"."""
         joint = "." if place and self.place and not self.place.startswith("[") else ""
         return Fault(f"{place}{joint}{self.place}", self.why)
 
@@ -82,7 +82,7 @@ class BadValue(ValueError):
 
 
 def has_too_many(text: bytes) -> bool:
-    """Return whether a JSON text has more than `MOST_VALUES`, before it is read."""
+    """Return whether a JSON text has more than `MOST_VALUES` values, before it is parsed."""
     if len(text) <= MOST_VALUES or _marks(text) <= MOST_VALUES:
         return False
     # Marks within strings don't count; an escaped quote does not end a string.
@@ -96,7 +96,7 @@ def _marks(text: bytes) -> int:
 
 
 def is_kept(value: Any, levels: int = MOST_LEVELS) -> bool:
-    """Return whether a value, of dicts, lists, texts, numbers, booleans and None, can be stored, not why not.
+    """Return whether a value of dicts, lists, texts, numbers, booleans and None can be stored, without saying why not.
 
     It goes level by level and checks all texts joined, in a little more than half the time of checking each text.
     """
@@ -153,7 +153,7 @@ def _is_text(text: str) -> bool:
 
 
 def fault(value: Any, place: str = "", levels: int = MOST_LEVELS) -> Fault | None:
-    """Return the first part of a value that can't be stored, or None; `place` is what the value is called."""
+    """Return the first part of a value that can't be stored, or None; `place` is the value's name in messages."""
     if is_kept(value, levels):
         return None
     while (why := _why(value, levels)) is None:

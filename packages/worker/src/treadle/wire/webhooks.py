@@ -24,7 +24,7 @@ def _url(text: str) -> str:
         raise ValueError("contains a user or a password; deliveries are signed instead")
     if not text.isascii() or not text.isprintable() or " " in text or "\\" in text:
         raise ValueError("contains a space, a control character, a backslash or a non-ASCII character; encode it")
-    if not 0 < (parts.port or 80) < 65_536:  # port raises ValueError when it is no number
+    if not 0 < (parts.port or 80) < 65_536:  # `port` raises ValueError if it is not a number
         raise ValueError("its port is not between 1 and 65535")
     return text
 

@@ -1,1 +1,1 @@
-"""What claims tasks, holds their leases, runs them and reports of them."""
+"""The worker: claims tasks, holds their leases, runs them and reports on them."""

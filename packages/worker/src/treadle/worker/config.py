@@ -1,4 +1,4 @@
-"""What a worker is: its tasks, its size, its names and its server."""
+"""The configuration of a worker: its tasks, size, names and server."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -20,7 +20,7 @@ Lifespan = Callable[[], AbstractAsyncContextManager[Any]]
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """What a worker is: its tasks, its size, its names and its server."""
+    """The configuration of a worker: its tasks, size, names and server."""
 
     tasks: dict[str, Task[..., Any]]
     urls: tuple[str, ...]
@@ -41,7 +41,7 @@ class WorkerConfig:
     sealer: Sealer
 
     def opening(self, worker_id: str, held: list[dict[str, Any]], *, draining: bool) -> dict[str, Any]:
-        """Return the body of the socket's `open`: the worker, its jobs, and `held`, runs (`RunRef`) that it has.
+        """Return the body of the socket's `open`: the worker, its jobs, and the runs (`RunRef`) that it has, in `held`.
 
         `draining` says that it takes no more.
         """

@@ -1,4 +1,4 @@
-"""Keeps a worker's link up: over the socket where one can be opened, over plain HTTP until then, under one id."""
+"""Keeps a worker's link up: over the socket if one can be opened, over plain HTTP until then, with the same id."""
 
 import asyncio
 import logging
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("treadle.worker")
 
 LEAVING = CLAIM_WAIT + 2
-"""Seconds that the last claim over plain HTTP has to end by itself, when a socket is there."""
+"""Seconds that the last claim over plain HTTP has to end by itself, once a socket is open."""
 
 Refs = list[dict[str, Any]]
 
 
 class Connector:
-    """What a worker says to the server goes over this, and what it is told comes from it.
+    """Carries what a worker says to the server and what the server pushes to it.
 
-    The session never stops trying for a socket. While none can be opened the worker is open over plain HTTP; when one
-    is, the last claim over HTTP ends first, and then the socket goes on with the same worker and its leases.
+    The session never stops trying to open a socket. While none can be opened, the worker is open over plain HTTP; once
+    one is, the last claim over HTTP ends first, and then the socket goes on with the same worker and its leases.
 
-    `online` is set while the worker is open; `on_open` is told its id each time, and `on_refused` why a server refused
-    it.
+    `online` is set while the worker is open. `on_open` is called with its id each time that it was opened, and
+    `on_refused` with the error when a server refuses it.
     """
 
     def __init__(
@@ -66,22 +66,22 @@ class Connector:
         self._on_refused = on_refused
         self._spawn = spawn
         self._runner: Runner
-        # Chosen here, so that an opening whose answer was lost makes no second worker.
+        # Chosen here, so that repeating an opening whose answer was lost does not create a second worker.
         self.worker_id: str = new_worker_id()
         self._link: Link | None = None
         self._plain: asyncio.Task[object] | None = None
-        """What works over plain HTTP."""
+        """The task that works over plain HTTP."""
         self._wants_plain = False
         """Whether no socket could be opened, and none has been since."""
         self._leaves_plain = False
-        """Whether a socket is there, which goes on as soon as plain HTTP has ended."""
+        """Whether a socket is open, which takes over as soon as plain HTTP has ended."""
         self._is_over = False
         self._refusals = Refusals(config.token, config.urls)
         self._waits = QuietLog(log)
         self.has_opened = False
-        """Whether a server has ever taken the worker."""
+        """Whether a server has ever accepted the worker."""
         self.reports_at_once: int = AT_ONCE
-        """Requests with reports that may be under way, as the server said."""
+        """How many requests with reports may be under way at once, as the server said."""
         self._session = Session(
             config.urls,
             config.token,
@@ -106,53 +106,53 @@ class Connector:
 
     @property
     def is_open(self) -> bool:
-        """Whether the server has taken the worker, and can be told something."""
+        """Whether the server has accepted the worker and can be reached."""
         return self._link is not None and self._online.is_set()
 
-    # What is said
+    # Requests to the server
 
     async def reports(self, reports: Refs) -> Refs:
-        """Send reports. Raises `ConnectionFailed` and `ProblemError`, as everything that is said."""
-        return await self._at_hand().reports(reports)
+        """Send reports. Raises `ConnectionFailed` and `ProblemError`, as all these requests do."""
+        return await self._current_link().reports(reports)
 
     async def beat(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Send a heartbeat, as `Heartbeat`, and return its answer.
+        """Send a heartbeat, a `Heartbeat`, and return its answer.
 
         Raises `ConnectionFailed` while the worker is not open.
         """
         if not self._online.is_set():
             raise ConnectionFailed("the worker is not open")
-        return await self._at_hand().beat(body)
+        return await self._current_link().beat(body)
 
     async def reclaim(self, ref: dict[str, Any]) -> dict[str, Any]:
         """Renew one run's lease; the answer has fresh credentials."""
-        return await self._at_hand().reclaim(ref)
+        return await self._current_link().reclaim(ref)
 
     async def steps(self, ref: dict[str, Any], offset: int) -> dict[str, Any]:
         """Return steps that a run's task keeps, from number `offset` on: `items`, as many as fit, and the `total`."""
-        return await self._at_hand().steps(ref, offset)
+        return await self._current_link().steps(ref, offset)
 
     async def receive(self, body: dict[str, Any]) -> dict[str, Any]:
         """Receive a message by a step of a run."""
-        return await self._at_hand().receive(body)
+        return await self._current_link().receive(body)
 
     async def give_back(self, refs: Refs) -> None:
-        """Hand claims back; those that can't be return by themselves."""
+        """Hand claims back; those that can't be return when their leases end."""
         try:
-            await self._at_hand().give_back(refs)
+            await self._current_link().give_back(refs)
         except TreadleError as error:
-            log.info("claims could not be handed back, and return by themselves: %s", error)
+            log.info("claims could not be handed back, and will return when their leases end: %s", error)
 
     async def close_worker(self) -> None:
         """Remove the worker."""
-        await self._at_hand().close_worker()
+        await self._current_link().close_worker()
 
     def drop(self) -> None:
-        """Break a connection that answers no more: what it leads to is not there any more, though nobody said so."""
+        """Break a connection that no longer answers: its other end is gone, although nothing has said so."""
         if self._link is not None:
             self._link.drop()
 
-    def _at_hand(self) -> Link:
+    def _current_link(self) -> Link:
         if self._link is None:
             raise ConnectionFailed("the worker is not open")
         return self._link
@@ -160,14 +160,14 @@ class Connector:
     # The socket
 
     async def _open_on_socket(self) -> None:
-        """Go on with this connection; if it breaks meanwhile, with whatever there was before."""
+        """Open the worker on this connection; if it breaks meanwhile, go on with the previous link."""
         self._leaves_plain = True
         try:
             await self._leave_plain()
             await self._open(SocketLink(self._session))
             self._wants_plain = False
         except ConnectionFailed:
-            # The session is about to connect anew, and to call this again.
+            # The session is about to reconnect, and to call this again.
             log.debug("the connection broke while the worker was being opened")
         except ProblemError as error:
             self._on_refused(error)
@@ -182,7 +182,7 @@ class Connector:
     def _on_down(self, error: TreadleError) -> None:
         if isinstance(error, SocketRefused):
             if self._plain is None and not self._is_over:
-                log.warning("%s: working over plain HTTP until one opens", error)
+                log.warning("%s: using plain HTTP until a websocket opens", error)
             self._wants_plain = True
             self._work_plainly()
         elif not (self._is_over or isinstance(error, ConnectionFailed)):
@@ -196,7 +196,7 @@ class Connector:
             case "cancel" | "pause" | "gone" as why:
                 self._leases.stop_runs(item["runs"], why)
                 if why == "gone":
-                    # Who lost a run owes a heartbeat, and is given no other one until it came.
+                    # A lost run requires a heartbeat: the server gives no new claims before it.
                     self._leases.beat_now()
             case "drain":
                 self._leases.drain()
@@ -208,13 +208,13 @@ class Connector:
             self._plain = self._spawn(self._over_http())
 
     async def _leave_plain(self) -> None:
-        """Let the last claim over plain HTTP end, and with it everything else that is under way there."""
+        """Let the last claim over plain HTTP end, and with it all other requests there."""
         if (plain := self._plain) is None:
             return
         self._runner.freed.set()
         if self._online.is_set():
             await asyncio.wait({plain}, timeout=LEAVING)
-        # Its end is short: what it still has under way has seconds to come back.
+        # It ends quickly: requests still under way have a few seconds to complete.
         plain.cancel()
         await asyncio.wait({plain})
 
@@ -251,13 +251,13 @@ class Connector:
         try:
             await Poll(link, self._runner, self._leases.held, leaves=lambda: self._leaves_plain).run()
         except WorkerNotFound:
-            log.warning("the server has forgotten the worker: it registers anew")
+            log.warning("the server no longer knows this worker: registering it again")
             self._forget()
 
     # Either
 
     async def _open(self, link: Link) -> None:
-        """Open the worker, anew when the server has forgotten it. Raises `ConnectionFailed` and `ProblemError`."""
+        """Open the worker, as a new one if the server forgot it. Raises `ConnectionFailed` and `ProblemError`."""
         for delay in delays():
             sent = monotonic()
             try:
@@ -265,7 +265,7 @@ class Connector:
             except WorkerNotFound:
                 self._forget()
             except NOT_NOW as error:
-                self._waits.say(f"the server does not take the worker yet: {error}", "trying again")
+                self._waits.say(f"the server does not accept the worker yet: {error}", "trying again")
             else:
                 try:
                     self._take_answer(answer, sent)
@@ -282,7 +282,7 @@ class Connector:
         self._on_open(self.worker_id)
 
     def _take_answer(self, answer: dict[str, Any], sent: float) -> None:
-        """Do what the answer to an opening says; raises `ConnectionLost` when it can't be read."""
+        """Apply the answer to an opening; raises `ConnectionLost` if it can't be read."""
         with reading():
             self.reports_at_once = max(1, int(answer.get("reports_at_once", AT_ONCE)))
             self._config.names.compare(answer.get("jobs", ()))
@@ -292,6 +292,6 @@ class Connector:
         return self._config.opening(self.worker_id, self._leases.refs(), draining=self._leases.is_draining)
 
     def _forget(self) -> None:
-        """The server removed the worker: what it holds is lost, and it comes back as another."""
+        """Take a new id, since the server has removed the worker, and stop its runs, which are lost."""
         self.worker_id = new_worker_id()
         self._leases.stop_runs(self._leases.refs(), "gone")

@@ -1,4 +1,4 @@
-"""What a task's code shows to the server: the temporary credential of its run, asked for when it is wanted."""
+"""The temporary credential of a run, which its code sends to the server; it is requested when needed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     import httpx
 
 Reclaim = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Renews the lease of a run and returns it with fresh credentials, as the socket's `reclaim`."""
+"""Renews the lease of a run and returns it with fresh credentials, as the socket's `reclaim` does."""
 
 
 class Credentials:
-    """The credentials of the runs that a worker holds; `urls` is where they are good.
+    """The credentials of the runs that a worker holds; `urls` are the servers for which they are valid.
 
-    `transport` is a way to the server other than over the network.
+    `transport` is used instead of the network, if given.
     """
 
     def __init__(
@@ -37,9 +37,9 @@ class Credentials:
         self.transport = transport
 
     async def of(self, held: Held) -> Credential:
-        """Return a credential that lives at least half a lease longer, unless the lease itself ends before.
+        """Return a credential that is valid for at least another half lease, unless the lease itself ends before.
 
-        While the server is away this waits. Raises `StaleRun` when the run is no longer the worker's, and another
+        Waits while the server is away. Raises `StaleRun` when the run is no longer the worker's, and another
         `ProblemError` when the server refuses.
         """
         if held.credential is None or monotonic() >= held.credential[1]:
@@ -54,6 +54,6 @@ class Credentials:
             try:
                 return asked, await self._reclaim(held.ref)
             except ConnectionFailed:
-                # The worker is opened anew, and `online` set again, before it can be asked again.
+                # The worker is opened again, and `online` set again, before the next attempt.
                 await asyncio.sleep(delay)
         raise AssertionError("the delays never end")

@@ -1,4 +1,4 @@
-"""The fallback heartbeat: a thread that beats for a worker whose event loop doesn't, over a connection of its own."""
+"""The fallback heartbeat: a thread with its own connection that beats for a worker whose event loop does not."""
 
 import http.client
 import logging
@@ -25,7 +25,7 @@ from treadle.worker.lease import Leases
 log: logging.Logger = logging.getLogger("treadle.worker")
 
 MISSED = 2
-"""Heartbeats of the loop that are missed before this thread sends one."""
+"""How many heartbeats of the event loop are missed before this thread sends one."""
 
 TIMEOUT = BUSY_BEAT_SECONDS * 2
 """Seconds that the server has for each step of a request."""
@@ -34,7 +34,7 @@ Apply = Callable[[dict[str, Any], float], None]
 
 
 class FallbackHeartbeat:
-    """Sends heartbeats over plain HTTP as long as the loop sends none; `apply` gets the answers, in this thread."""
+    """Sends heartbeats over plain HTTP while the event loop sends none; `apply` gets the answers, in this thread."""
 
     def __init__(
         self,
@@ -53,17 +53,17 @@ class FallbackHeartbeat:
         self._waits = QuietLog(log)
         self._stopping = threading.Event()
         self._connections: dict[Way, _PinnedConnection] = {}
-        # What is bound where it is made, the worker, stands in its lines too.
+        # In a copy of the context, so that its log lines, too, name the worker that is bound in it.
         self._thread = threading.Thread(
             target=copy_context().run, args=(self._run,), name="treadle-heartbeat", daemon=True
         )
 
     def start(self) -> None:
-        """Begin to look whether the loop's heartbeats come."""
+        """Begin to check whether the event loop sends heartbeats."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End; the thread is gone within moments."""
+        """Stop; the thread ends within moments."""
         self._stopping.set()
 
     def _run(self) -> None:
@@ -80,12 +80,13 @@ class FallbackHeartbeat:
             try:
                 answer = self._patch(way, f"/v1/workers/{self._worker_id()}", body)
                 if answer is None:
-                    continue  # another server may be well
+                    continue  # another server may be fine
                 with reading():
-                    # At once: the loop, which is blocked, can't, and a target's code is ended by what is noted.
+                    # Recorded at once: the blocked loop can't do it, and a target's code is ended according to what is
+                    # recorded.
                     self._leases.note(answer, sent)
             except (OSError, http.client.HTTPException, ValueError) as error:
-                self._waits.say(f"no heartbeat over HTTP at {way.url} either: {error}", "trying again")
+                self._waits.say(f"the heartbeat over HTTP at {way.url} failed too: {error}", "trying again")
                 self._disconnect(way)
                 continue
             self._apply(answer, sent)
@@ -96,7 +97,7 @@ class FallbackHeartbeat:
             try:
                 yield from self._bearer.ways_now(url)
             except TreadleError as error:
-                self._waits.say(f"no heartbeat over HTTP at {url} either: {error}", "trying again")
+                self._waits.say(f"the heartbeat over HTTP at {url} failed too: {error}", "trying again")
 
     def _patch(self, way: Way, path: str, body: bytes) -> dict[str, Any] | None:
         connection = self._connections.get(way)
@@ -108,7 +109,7 @@ class FallbackHeartbeat:
         content = response.read()
         if response.status != 200:
             said = _refusal(response.status, content)
-            self._waits.say(f"no heartbeat over HTTP at {way.url} either: {said}", "trying again")
+            self._waits.say(f"the heartbeat over HTTP at {way.url} failed too: {said}", "trying again")
             return None
         self._waits.over()
         answer: dict[str, Any] = from_json(content)
@@ -121,15 +122,15 @@ class FallbackHeartbeat:
 
 
 def _refusal(status: int, content: bytes) -> str:
-    """Return what the server, or whoever stands in its place, says."""
+    """Return what the server, or whatever answered in its place, says."""
     try:
         return str(error_for(Problem.model_validate_json(content)))
     except ValueError:
-        return f"it answers {status}, and no Treadle server does so"
+        return f"it answered {status}, which no Treadle server does"
 
 
 class _PinnedConnection(http.client.HTTPConnection):
-    """A connection to the address of a way, whatever its name leads to by then."""
+    """A connection to the address of a `Way`, whatever its host name resolves to by now."""
 
     def __init__(self, way: Way) -> None:
         split = urlsplit(way.url)
@@ -139,7 +140,7 @@ class _PinnedConnection(http.client.HTTPConnection):
         self._address = way.address or self.host
 
     def connect(self) -> None:
-        """Connect; http.client does so before it sends anything."""
+        """Connect; http.client calls this before it sends anything."""
         self.sock = socket.create_connection((self._address, self.port), TIMEOUT)
         if self._is_secure:
             self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)

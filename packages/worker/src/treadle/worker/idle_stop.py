@@ -1,4 +1,4 @@
-"""Stops a worker that has had nothing to run for a while, as the job of a scheduler or of an autoscaler ends."""
+"""Stops a worker that has had nothing to run for a while, for use under a scheduler or an autoscaler."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ log: logging.Logger = logging.getLogger("treadle.worker")
 
 
 class IdleStop:
-    """Sets `stops` once the worker was open for `longest` seconds and has held nothing meanwhile."""
+    """Sets `stops` once the worker has been open and held no run for `longest` seconds."""
 
     def __init__(self, longest: float, leases: "Leases", online: asyncio.Event, stops: asyncio.Event) -> None:
         self._longest = longest
@@ -26,14 +26,14 @@ class IdleStop:
         self._opened_at = -math.inf
 
     def opened(self) -> None:
-        """A server has taken the worker: what it has for it comes from now on."""
+        """Restart the count, because the worker was opened: tasks may arrive from now on."""
         self._opened_at = monotonic()
 
     async def run(self, runner: "Runner") -> None:
-        """Wait until it is so."""
-        while (left := self._longest - self._idle_seconds(runner)) > 0:  # noqa: ASYNC110 - for what is left of it
+        """Wait until the worker has been idle for long enough, and stop it."""
+        while (left := self._longest - self._idle_seconds(runner)) > 0:  # noqa: ASYNC110 - sleeps for what is left
             await asyncio.sleep(left)
-        log.info("there was nothing to run for %s: the worker stops", in_seconds(self._longest))
+        log.info("there was nothing to run for %s: stopping the worker", in_seconds(self._longest))
         self._stops.set()
 
     def _idle_seconds(self, runner: "Runner") -> float:

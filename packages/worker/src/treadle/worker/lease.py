@@ -1,4 +1,4 @@
-"""The runs that a worker holds: their leases, by its own monotonic clock, and the heartbeats that renew them."""
+"""The runs that a worker holds: their leases, by the local monotonic clock, and the heartbeats that renew them."""
 
 import asyncio
 import logging
@@ -21,26 +21,26 @@ log: logging.Logger = logging.getLogger("treadle.worker")
 Stop = Literal["cancel", "pause", "gone", "timeout", "shutdown", "lease"]
 
 QUICKEST_BEAT = 0.1
-"""Seconds between heartbeats at least, however short a lease is."""
+"""The least seconds between heartbeats, however short a lease is."""
 
 SILENCE = 10.0
-"""Seconds after which a heartbeat that is not answered shows that its connection is dead."""
+"""Seconds after which an unanswered heartbeat means that its connection is dead."""
 
 
 LOOKS = 1.0
-"""Seconds between two looks of the watchdog at most: what ends later than that it finds by itself."""
+"""The most seconds between two checks by the watchdog, which by itself notices leases that end later than that."""
 
 
 LATE = 10.0
-"""Seconds after which code that was told to stop, and goes on, is told of."""
+"""Seconds after which code that was told to stop and goes on is logged."""
 
 
 RETURNS = 2
-"""Runs of a task without any cost after which its start is told, and kept, before its code begins."""
+"""After so many of a task's runs have cost it nothing, its start is reported and stored before its code begins."""
 
 
 class Held:
-    """A run in this worker's hands, from the claim until its end is acknowledged."""
+    """A run that this worker holds, from the claim until its end is acknowledged."""
 
     __slots__ = (
         "claim",
@@ -68,32 +68,33 @@ class Held:
         self.weight: int = claim.get("weight") or 1
         self.has_target: bool = claim.get("target") is not None
         self.length: float = _length(claim)
-        """Seconds that a renewal lasts; for a lease that can't be renewed, those that it lasts in all."""
+        """Seconds that a renewal lasts; for a lease that can't be renewed, how long it lasts in all."""
         self.expires: float = since + (claim.get("seconds_left") or 0.0)
-        """By our monotonic clock; never later than the server lets it end (docs/decisions/0009)."""
+        """When the lease ends, by the local monotonic clock; never later than on the server (docs/decisions/0009)."""
         given = claim.get("credentials")
         self.credential: tuple[str, float] | None = given and (given, since + self.length / 2)
-        """A temporary credential, and until when it is worth showing, by our monotonic clock."""
+        """A temporary credential, and until when to use it, by the local monotonic clock."""
         self.usage: float | None = None
         self.spent: tuple[float, float] = (0.0, 0.0)
-        """What the code and the middleware around it have used."""
+        """The usage of the code, and of the middleware around it."""
         self.stop: Stop | None = None
         """Why the code is to stop; None while it may go on."""
         self.stop_code: Callable[[], object] | None = None
-        """Stops the code as well as its kind can be stopped; set while it runs."""
+        """Stops the code as well as its kind allows; set while it runs."""
         self.kill: Callable[[], None] | None = None
-        """Ends a child process at once, from any thread."""
+        """Kills the child process at once; may be called from any thread."""
         self.renewed: Callable[[], None] | None = None
-        """Tells a child process that its lease was renewed, from any thread."""
+        """Tells the child process that its lease was renewed; may be called from any thread."""
         self.code_runs: bool = False
         self.is_reported: bool = False
         self.is_overdue: bool = False
-        """Whether its code runs on though its failure was told: it keeps its slot, and is held until it has stopped."""
+        """Whether its code still runs though its failure was reported: until it stops it keeps its slot, and is
+        held."""
         self.timer: asyncio.TimerHandle | None = None
 
     @property
     def last_moment(self) -> float:
-        """When a target's code is ended by force, should it still run: just before its lease is over."""
+        """When a target's code that is still running is ended by force: just before its lease ends."""
         return self.expires - abort_margin(self.length)
 
     @property
@@ -103,25 +104,25 @@ class Held:
 
     @property
     def was_returned(self) -> bool:
-        """Whether its code may have ended other workers at once: more runs cost no budget than can be explained."""
+        """Whether its code may have killed other workers: more runs have cost no budget than can be explained."""
         before = int(self.claim["run_id"])
-        if before < RETURNS:  # as nearly all are: what follows takes a twentieth of a no-op's time here
+        if before < RETURNS:  # as nearly always: the rest takes a twentieth of the time of a no-op
             return False
         spent = sum(self.claim.get(name) or 0 for name in ("retry_count", "requeue_count", "steps"))
         return runs_without_cost(before, spent=spent) >= RETURNS
 
     @property
     def ref(self) -> dict[str, Any]:
-        """The fencing token, as it goes over the wire."""
+        """The fencing token, as it is sent."""
         return {"task_id": self.key[0], "run_id": self.key[1]}
 
 
 class Leases:
     """All runs that the worker holds.
 
-    The event loop changes it. Threads read it, and `note` what they learned of leases, which the GIL makes safe.
-    `on_silence` is told when a heartbeat was not answered at all, and `on_drain` when the server says that the worker
-    is to drain, as the answers to heartbeats and openings do.
+    The event loop changes it. Threads read it, and `note` what they learn of leases, which the GIL makes safe.
+    `on_silence` is called when a heartbeat was not answered at all, and `on_drain` when the server, in an answer to a
+    heartbeat or an opening, says that the worker is to drain.
     """
 
     def __init__(
@@ -138,30 +139,30 @@ class Leases:
         self.last_beat: float = monotonic()
         """When the last acknowledged heartbeat was sent."""
         self.idle_beat: float = IDLE_BEAT_SECONDS
-        """Seconds between the heartbeats of an idle worker, as the server said last."""
+        """Seconds between the heartbeats of an idle worker, as the server last said."""
         self._now = asyncio.Event()
         self._waits = QuietLog(log)
         self.guarded: threading.Event = threading.Event()
-        """Set when a run is guarded whose lease ends before the watchdog looks next."""
+        """Set when a run is guarded whose lease ends before the watchdog's next check."""
 
     def add(self, claim: dict[str, Any], since: float) -> Held:
-        """Take a claimed run; its `seconds_left` count from `since`, before which they were not written."""
+        """Add a claimed run; its `seconds_left` count from `since`, before which the server did not write them."""
         held = Held(claim, since)
         self.held[held.key] = held
         return held
 
     def drop(self, held: Held) -> None:
-        """Forget a run: its end is acknowledged, or it was never begun."""
+        """Forget a run, because its end is acknowledged or it was never begun."""
         if held.timer is not None:
             held.timer.cancel()
         self.held.pop(held.key, None)
 
     def refs(self) -> list[dict[str, Any]]:
-        """Every run in hand, for an opening that says what the worker still holds."""
+        """Every run that is held, for an opening, which says what the worker still has."""
         return [held.ref for held in list(self.held.values())]
 
     def body(self, *only: Held) -> dict[str, Any]:
-        """Return a heartbeat that renews every run in hand, or `only` some."""
+        """Return a heartbeat that renews every run that is held, or `only` some."""
         tasks = [
             held.ref if held.usage is None else held.ref | {"usage": held.usage}
             for held in only or list(self.held.values())
@@ -172,23 +173,23 @@ class Leases:
     def pace(self) -> float:
         """Seconds between heartbeats while a run is held: each lease is renewed twice before it can end.
 
-        They are never further apart than those of an idle worker, which a server wants more often that loses it sooner.
+        They are never further apart than those of an idle worker, as some servers want to notice lost workers sooner.
         """
         shortest = min((held.length for held in list(self.held.values())), default=BUSY_BEAT_SECONDS * 3)
         return max(QUICKEST_BEAT, min(BUSY_BEAT_SECONDS, self.idle_beat, shortest / 3))
 
     def beat_now(self) -> None:
-        """Send a heartbeat at the next turn, not at the next interval."""
+        """Send a heartbeat at the next turn of the event loop, not at the next interval."""
         self._now.set()
 
     async def run(self, online: asyncio.Event) -> None:
-        """Beat for ever: at the pace with a run, as often as the server says without; ends by cancellation only.
+        """Send heartbeats until cancelled: at the pace while a run is held, else as often as the server says.
 
-        While the worker is not `online` it waits: why it isn't is told where that is known.
+        While the worker is not `online` it waits; the reason is logged elsewhere.
         """
         while True:
             left = self.last_beat + self.idle_beat - monotonic()
-            # One that was not answered is tried again at the pace.
+            # An unanswered heartbeat is repeated at the pace.
             wait = self.pace if self.held or left <= 0 else min(self.pace, left)
             try:
                 async with asyncio.timeout(wait):
@@ -201,7 +202,7 @@ class Leases:
             await self.beat()
 
     async def beat(self, *only: Held) -> bool:
-        """Send one heartbeat, for all runs or `only` some, and do what its answer says; return whether it came."""
+        """Send one heartbeat, for all runs or `only` some, and apply its answer; return whether one came."""
         sent = monotonic()
         try:
             async with asyncio.timeout(SILENCE):
@@ -219,7 +220,7 @@ class Leases:
         return True
 
     def apply(self, answer: dict[str, Any], sent: float) -> None:
-        """Do what a heartbeat's answer says: renew from the moment it was `sent`, and stop what is to stop."""
+        """Apply a heartbeat's answer: renew leases from the moment it was `sent`, and stop the runs that it names."""
         self.note(answer, sent)
         if _worker_in(answer).get("state") == WorkerState.DRAINING:
             self.drain()
@@ -231,13 +232,13 @@ class Leases:
             self.stop_runs(answer.get(why) or (), why)
 
     def drain(self) -> None:
-        """Have the worker end, as the server asks: it takes no more, and what runs has its grace."""
+        """Have the worker end, as the server asks: it takes no more, and its runs get their grace."""
         if not self.is_draining:
-            log.info("the server asks the worker to drain")
+            log.info("the server asked the worker to drain")
             self._on_drain()
 
     def note(self, answer: dict[str, Any], sent: float) -> None:
-        """Note how long leases last: seconds as the server counted them, from before it did. Safe from any thread."""
+        """Record when leases end, as the server counts from when the heartbeat was `sent`; safe from any thread."""
         self.last_beat = max(self.last_beat, sent)
         told = _worker_in(answer).get("idle_beat_seconds")
         self.idle_beat = max(QUICKEST_BEAT, told or self.idle_beat)
@@ -249,7 +250,7 @@ class Leases:
                     renewed()
 
     def guard(self, held: Held) -> None:
-        """Have the code of a run with a target stopped in good time before its lease ends."""
+        """Have the code of a run with a target stopped early enough before its lease ends."""
         if held.timer is not None:
             held.timer.cancel()
         elif held.last_moment - monotonic() < LOOKS:
@@ -261,14 +262,14 @@ class Leases:
             self.stop_run(held, "lease")
 
     def stop_runs(self, runs: Iterable[dict[str, Any]], why: Stop) -> None:
-        """Stop the code of those of the runs (each a `RunRef`) that are held here, for the reason `why`."""
+        """Stop the code of those of the given runs (each a `RunRef`) that are held here, for the reason `why`."""
         for run in runs:
             held = self.held.get((run["task_id"], run["run_id"]))
             if held is not None:
                 self.stop_run(held, why)
 
     def stop_run(self, held: Held, why: Stop) -> None:
-        """Stop one run's code; the first reason stands, but a pause, which any other outranks."""
+        """Stop one run's code; the first reason is kept, except that any other reason replaces a pause."""
         if held.stop is not None and (held.stop != "pause" or why == "pause"):
             return
         held.stop = why
@@ -280,14 +281,14 @@ class Leases:
 def _tell_of_late(held: Held) -> None:
     if held.code_runs:
         log.warning(
-            "task %s, run %s, of %s was told to stop %s ago (%s), and its code goes on: it keeps its place in this"
-            " worker until it ends, so let it raise CancelledError, or look at ctx.cancelled",
+            "task %s, run %s, of %s was told to stop %s ago (%s), but its code is still running: it keeps its place"
+            " in this worker until it ends, so let it raise CancelledError, or check ctx.cancelled",
             *held.key, held.claim["job_name"], in_seconds(LATE), held.stop,
         )  # fmt: skip
 
 
 def _worker_in(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the worker: an opening's answer has it in it, a heartbeat's is it."""
+    """Return the worker in an answer: an opening's answer contains it, a heartbeat's is the worker itself."""
     worker: dict[str, Any] = answer.get("worker") or answer
     return worker
 
@@ -298,10 +299,10 @@ def _length(claim: dict[str, Any]) -> float:
 
 
 def stop_margin(lease: float) -> float:
-    """Seconds before its lease's end at which a target's code is told to stop."""
+    """Return how many seconds before its lease ends a target's code is told to stop."""
     return min(5.0, lease * 0.25)
 
 
 def abort_margin(lease: float) -> float:
-    """Seconds before its lease's end at which a target's code that didn't stop is ended by force."""
+    """Return how many seconds before its lease ends a target's code that didn't stop is ended by force."""
     return min(0.5, lease * 0.05)

@@ -1,4 +1,4 @@
-"""What a worker's tasks share, made before it opens and undone behind its last run: neither keeps it from ending."""
+"""A worker's lifespan: what its tasks share, made before it opens and closed after its last run, or cut short."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,40 +12,41 @@ from treadle.values import brief
 from treadle.worker.config import Lifespan
 
 LAST_WORK = 5.0
-"""Seconds that it has to be undone when the worker is told a second time to end."""
+"""Seconds that the lifespan has for closing after the worker was told a second time to end."""
 
 
-_HOW = "a function without arguments, as @asynccontextmanager makes one of an async function that yields once"
+_HOW = "a function without arguments: an async function that yields once, decorated with @asynccontextmanager"
 
 
 def checked(lifespan: Lifespan | None) -> Lifespan | None:
-    """Return what a worker was given as its lifespan. Raises `DefinitionError` for what can't be called for one."""
+    """Return a worker's lifespan. Raises `DefinitionError` for anything that can't be called for one."""
     if isinstance(lifespan, AbstractAsyncContextManager):
         raise DefinitionError(
-            "the lifespan was called already: give the function itself, as in Worker(…, lifespan=lifespan)"
+            "the lifespan has already been called: pass the function itself, as in Worker(…, lifespan=lifespan)"
         )
     if lifespan is None:
         return None
     if not callable(lifespan):
-        raise DefinitionError(f"lifespan is {_HOW}, not {brief(lifespan)}")
+        raise DefinitionError(f"lifespan must be {_HOW}, not {brief(lifespan)}")
     try:
         signature_of(lifespan).bind()
     except TypeError:
-        raise DefinitionError(f"lifespan is {_HOW}: {brief(lifespan)} takes some") from None
+        raise DefinitionError(f"lifespan must be {_HOW}: {brief(lifespan)} takes arguments") from None
     except ValueError:
-        # Written in C, and does not say what it takes.
+        # Written in C, without a readable signature.
         return lifespan
     return lifespan
 
 
 class LifespanCut(Exception):
-    """It was cancelled, for the worker is to end."""
+    """The lifespan was cancelled, because the worker is to end."""
 
 
 class Cuttable(AbstractAsyncContextManager[Any]):
-    """A lifespan whose beginning is cancelled when `stops` is set, and its end `LAST_WORK` seconds after `hurries` is.
+    """A lifespan whose start is cancelled when `stops` is set, and its end `LAST_WORK` seconds after `hurries` is.
 
-    Both raise `LifespanCut` then. Each runs where it is awaited, for what is entered there may have to be left there.
+    Both raise `LifespanCut` then. Each runs in the task that awaits it, as cancel scopes have to be left where they
+    were entered.
     """
 
     def __init__(self, manager: AbstractAsyncContextManager[Any], stops: asyncio.Event, hurries: asyncio.Event) -> None:

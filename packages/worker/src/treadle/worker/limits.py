@@ -1,4 +1,4 @@
-"""Whether the limits that a worker's code names allow what it says: those that are registered count."""
+"""A check that the limits named in a worker's code allow what the code says; the registered limits apply."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("treadle.worker")
 
 _Caps: TypeAlias = tuple[int | None, tuple[int, float, int] | None, str | None]
-"""What a limit allows: its concurrency, its rate as count, seconds and burst, and, where the code says it of its own,
-what it does when it is full."""
+"""What a limit allows: its concurrency; its rate as count, seconds and burst; and, if the code declares it, what
+happens when it is full."""
 
 
 async def warn_of_others(
     tasks: "Iterable[Task[..., Any]]", request: Callable[[str, str], Awaitable[dict[str, Any]]]
 ) -> None:
-    """Warn of each limit that allows something else than the code says; `request` asks the server over HTTP."""
+    """Warn of each limit that allows something other than the code says; `request` asks the server over HTTP."""
     for task in tasks:
         for limit in task.limits:
             if limit.caps:
@@ -37,11 +37,11 @@ async def _compare(
     try:
         known = read(LimitItem, await request("GET", limit_path(task.job.room, limit.name)))
     except TreadleError as error:
-        log.info("the limit %s can't be compared with what %s says: %s", limit.name, task.full_name, error)
+        log.info("could not compare the limit %s with what %s declares: %s", limit.name, task.full_name, error)
         return
     if (allowed := _allowed(known, limit)) != (wanted := _wanted(limit)):
         log.warning(
-            "the limit %s of %s allows %s, and %s says %s: the first counts; `treadle limits set` changes it",
+            "the limit %s of %s allows %s, but %s declares %s: the first applies; `treadle limits set` changes it",
             limit.name, task.job.room, _words(*allowed), task.full_name, _words(*wanted),
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A worker's link to the server: the session socket, or plain HTTP where no socket can be opened."""
+"""A worker's link to the server: the session socket, or plain HTTP while no socket can be opened."""
 
 import asyncio
 import logging
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 log: logging.Logger = logging.getLogger("treadle.worker")
 
 CLAIM_WAIT = 10
-"""Seconds that one request waits for tasks: a worker that goes back to the socket lets the last one end."""
+"""Seconds that one request waits for tasks; a worker that returns to the socket waits for the last one to end."""
 
 LOOKS = 5.0
-"""Seconds between two looks for claims that were lost: the server may go on for a while with a request, or a socket,
-whose other end it doesn't know to be gone."""
+"""Seconds between two searches for lost claims: for a while the server may still work on a request, or hold a socket,
+without knowing that its other end is gone."""
 
 SETTLING = 3.0
 """Seconds that requests under way have to end when the link is left."""
@@ -36,13 +36,13 @@ _TAKEN: dict[str, Any] = {"status": 200}
 
 
 class Link(Protocol):
-    """What a worker asks of its link. Every call raises `ConnectionFailed` and `ProblemError`."""
+    """The requests that a worker makes over its link. Each may raise `ConnectionFailed` and `ProblemError`."""
 
     async def open(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Open the worker, as the socket's `open`."""
+        """Open the worker, as the socket's `open` does."""
 
     async def reports(self, reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Send reports; the answers come in their order."""
+        """Send reports; the answers come in the same order."""
 
     async def beat(self, body: dict[str, Any]) -> dict[str, Any]:
         """Send a heartbeat."""
@@ -63,11 +63,11 @@ class Link(Protocol):
         """Remove the worker."""
 
     def drop(self) -> None:
-        """Break a connection that answers no more, so that the next one is made."""
+        """Break a connection that no longer answers, so that a new one is made."""
 
 
 class SocketLink:
-    """The link over a session, which pushes claims by itself.
+    """The link over a session, which pushes claims unasked.
 
     Every request is bound to its connection: on a new one the worker must be opened before anything else.
     """
@@ -112,7 +112,7 @@ class SocketLink:
         await self._ask("close")
 
     def drop(self) -> None:
-        """Break the socket; the session connects anew."""
+        """Break the socket; the session reconnects."""
         self._session.drop()
 
     async def _ask(self, op: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -121,19 +121,19 @@ class SocketLink:
 
 
 class HttpLink:
-    """The link over plain HTTP: claims are long-polled for."""
+    """The link over plain HTTP, with long polls for claims."""
 
     def __init__(self, http: "HttpChannel") -> None:
         self._http = http
         self._worker_id: str | None = None
         self._limits: set[asyncio.Timeout] = set()
-        """Of the requests under way."""
+        """The time limits of the requests under way."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._has_left = False
 
     async def open(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Register the worker and its jobs, and renew what it holds; may be done twice, if the worker has an id."""
+        """Register the worker and its jobs, and renew what it holds; safe to repeat if the worker has an id."""
         worker, held = body["worker"], body.get("held") or []
         registered = await self._ask("POST", "/v1/workers", worker, resend="id" in worker)
         self._worker_id = registered["id"]
@@ -149,7 +149,7 @@ class HttpLink:
         return await self._ask("PUT", f"/v1/rooms/{path_part(job['room'])}/jobs", content)
 
     async def return_strange(self, held: Container[RunKey]) -> None:
-        """Hand back what was claimed for the worker by requests whose answer was lost; `held` is what it holds."""
+        """Hand back claims made for the worker by requests whose answers were lost; `held` are the runs that it has."""
         worker = await self._ask("GET", f"/v1/workers/{self._worker_id}")
         with reading():
             strange = [
@@ -158,13 +158,13 @@ class HttpLink:
                 if (run["task_id"], run["run_id"]) not in held
             ]
         if strange:
-            log.info("%s whose answer was lost: handed back", counted(len(strange), "claim"))
+            log.info("handed back %s whose answer was lost", counted(len(strange), "claim"))
             await self.give_back(strange)
 
     async def claim(self, count: int, *, wait: float = CLAIM_WAIT) -> list[dict[str, Any]]:
-        """Wait up to `wait` seconds, 20 at most, for up to `count` tasks; asked again, it is for the same ones.
+        """Wait up to `wait` seconds, 20 at most, for up to `count` tasks; a repeated request gets the same ones.
 
-        Raises `HoldCut` where so long a wait is cut off.
+        Raises `HoldCut` if so long a wait is cut off.
         """
         body = {"worker_id": self._worker_id, "tasks": min(count, 100), "wait": wait}
         headers = {"Idempotency-Key": new_id()}
@@ -173,14 +173,14 @@ class HttpLink:
         return tasks
 
     async def reports(self, reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Send reports in one request; the same report twice does no harm."""
+        """Send reports in one request; sending the same report twice does no harm."""
         path = f"/v1/workers/{self._worker_id}/reports"
         answer = await self._ask("POST", path, {"reports": reports}, resend=True)
         answers: list[dict[str, Any]] = answer["answers"]
         return answers
 
     async def report_one(self, report: dict[str, Any]) -> None:
-        """Report to the run's own route; raises the `ProblemError` that it is refused with."""
+        """Send a report to the run's own route; raises the `ProblemError` with which it is refused."""
         said = {name: value for name, value in report.items() if name not in {"task_id", "run_id", "kind"}}
         await self._ask("POST", f"/v1/tasks/{report['task_id']}/runs/{report['run_id']}/{report['kind']}", said)
 
@@ -202,14 +202,14 @@ class HttpLink:
         return answer
 
     async def receive(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Receive a message; the same step asked for twice receives once."""
+        """Receive a message; repeated for the same step, it receives only once."""
         left = {name: value for name, value in body.items() if name not in {"task_id", "run_id"}}
         path = f"/v1/tasks/{body['task_id']}/runs/{body['run_id']}/receive"
         answer: dict[str, Any] = await self._ask("POST", path, left, resend=True)
         return answer
 
     async def give_back(self, refs: list[dict[str, Any]]) -> None:
-        """Hand back claims: an exception `returned` of a run that was not started costs nothing."""
+        """Hand back claims, by an exception `returned` for each, which costs nothing for a run that was not started."""
         await self.reports([{**ref, "kind": "exception", "reason": "returned"} for ref in refs])
 
     async def close_worker(self) -> None:
@@ -217,10 +217,10 @@ class HttpLink:
         await self._ask("DELETE", f"/v1/workers/{self._worker_id}")
 
     def drop(self) -> None:
-        """Do nothing: each request has a time limit, and a connection that passed it is not used again."""
+        """Do nothing: each request has a time limit, and a connection that exceeds it is not used again."""
 
     async def leave(self) -> None:
-        """Take no further requests, and let those under way end: within seconds, or they fail with `ConnectionLost`."""
+        """Refuse further requests and wait for those under way, which end within seconds or raise `ConnectionLost`."""
         self._has_left = True
         end = asyncio.get_running_loop().time() + SETTLING
         for limit in self._limits:
@@ -234,7 +234,7 @@ class HttpLink:
     @asynccontextmanager
     async def _under_way(self) -> AsyncIterator[None]:
         if self._has_left:
-            raise ConnectionFailed("the link over plain HTTP was left")
+            raise ConnectionFailed("the worker has stopped using plain HTTP")
         limit = asyncio.timeout(None)
         try:
             async with limit:
@@ -242,7 +242,7 @@ class HttpLink:
                 self._idle.clear()
                 yield
         except TimeoutError:
-            raise ConnectionLost("the link over plain HTTP was left before the answer came") from None
+            raise ConnectionLost("the worker stopped using plain HTTP before the answer came") from None
         finally:
             self._limits.discard(limit)
             if not self._limits:
@@ -250,9 +250,9 @@ class HttpLink:
 
 
 class Poll:
-    """Claims over plain HTTP, as much as the runner has room for, until `leaves` says to stop.
+    """Claims over plain HTTP whatever the runner has room for, until `leaves` says to stop.
 
-    `held` is what the worker holds: a claim whose answer was lost is found by it, and handed back.
+    `held` are the runs that the worker has: any other claim is one whose answer was lost, and is handed back.
     """
 
     def __init__(
@@ -264,10 +264,10 @@ class Poll:
         self._leaves = leaves
         self._wait: float = CLAIM_WAIT
         self._looks_at = monotonic()
-        """When to look for claims that were lost on their way, by our monotonic clock."""
+        """When next to search for lost claims, by the local monotonic clock."""
 
     async def run(self) -> None:
-        """Claim; ends when it `leaves` and the runner is freed. Raises the server's `ProblemError`."""
+        """Claim until `leaves` says to stop and the runner is freed. Raises the server's `ProblemError`."""
         waits, quiet = delays(), QuietLog(log)
         while not self._leaves():
             await self._runner.freed.wait()
@@ -276,11 +276,11 @@ class Poll:
                 try:
                     is_well = await self._turn(count)
                 except HoldCut as cut:
-                    # What it may have claimed all the same is looked for before the next one.
+                    # The request may have claimed something all the same: search for it before the next one.
                     self._wait, self._looks_at = cut.shorter, monotonic()
                     continue
                 except ConnectionFailed as error:
-                    # It may have been answered, and its tasks are nobody's then.
+                    # The server may have answered, and then nobody has its tasks.
                     self._looks_at = monotonic()
                     quiet.say(f"no claim: {error}", "trying again")
                 except ProblemError as error:
@@ -294,7 +294,7 @@ class Poll:
                 await asyncio.sleep(next(waits))
 
     async def _turn(self, count: int) -> bool:
-        """Claim; return whether the next claim needs no pause before it: there was one, or the server has waited."""
+        """Claim; return whether the next claim needs no pause: tasks were claimed, or the server held the request."""
         asked = monotonic()
         if asked >= self._looks_at:
             await self._link.return_strange(self._held)

@@ -1,4 +1,4 @@
-"""Middleware: what a worker puts around each run, `Worker(middleware=[…])`."""
+"""Middleware: functions that a worker wraps around each run, `Worker(middleware=[…])`."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -12,17 +12,17 @@ from treadle.tasks.signature import signature_of
 from treadle.values import brief
 
 CallNext = Callable[[], Awaitable[Any]]
-"""Calls what comes next, the function itself in the end; gives its result as it is kept, in JSON."""
+"""Calls the next middleware or, in the end, the task's function; returns its result as it is kept, in JSON."""
 
 Middleware = Callable[[Context, CallNext], Awaitable[Any]]
-"""`async def m(ctx, call_next)`: whatever it returns is the run's result, and what it raises the run's error."""
+"""`async def m(ctx, call_next)`: its return value is the run's result, and what it raises is the run's error."""
 
 
-_HOW = "as async def m(ctx, call_next): return await call_next()"
+_HOW = "such as async def m(ctx, call_next): return await call_next()"
 
 
 class RaisedInProcess(Exception):
-    """What the code of a run in a child process raised, for the middleware in the worker; its text is the error's."""
+    """The exception of a run in a child process, as the middleware in the worker sees it; its text is the error's."""
 
     def __init__(self, ending: Ending) -> None:
         super().__init__(str(ending.get("error") or ending.get("detail") or ending["kind"]))
@@ -31,9 +31,9 @@ class RaisedInProcess(Exception):
 
 
 def checked(middleware: object) -> tuple[Middleware, ...]:
-    """Return what a worker was given as its middleware. Raises `DefinitionError` for what can't be put around a run."""
+    """Return a worker's middleware. Raises `DefinitionError` for anything that can't wrap a run."""
     if not isinstance(middleware, Iterable) or isinstance(middleware, str | bytes | Mapping):
-        raise DefinitionError(f"middleware is a list of functions, {_HOW}, not {brief(middleware)}")
+        raise DefinitionError(f"middleware must be a list of functions, {_HOW}, not {brief(middleware)}")
     found = tuple(middleware)
     for one in found:
         if why := _unfit(one):
@@ -44,21 +44,21 @@ def checked(middleware: object) -> tuple[Middleware, ...]:
 def _unfit(one: object) -> str | None:
     """Return why it can't be called with a context and `call_next`, and awaited; None when it seems that it can."""
     if not callable(one) or isinstance(one, type):
-        return "is no function"
+        return "is not a function"
     if inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one):
-        return "yields, and nothing goes on behind a yield"
+        return "is a generator, and nothing would run the code after its yield"
     try:
         signature_of(one).bind(None, None)
     except TypeError:
         return "can't be called with a context and call_next"
     except ValueError:
-        # Written in C, and does not say what it takes.
+        # Written in C, without a readable signature.
         return None
     return None
 
 
 def chained(middleware: Sequence[Middleware], context: Context, innermost: CallNext) -> CallNext:
-    """Return what calls the first of them, and so on to the innermost."""
+    """Return a call of the first middleware, which calls the next, and so on to the innermost call."""
     call = innermost
     for one in reversed(middleware):
         call = partial(one, context, call)

@@ -1,4 +1,4 @@
-"""Where the words of a context go that runs in the worker's process: reports, leases, uploads."""
+"""Ports for contexts whose code runs in the worker's process or a child of it: to reports, leases and uploads."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -22,13 +22,13 @@ from treadle.worker.uploads import Uploader
 
 R = TypeVar("R")
 
-_NO_STEPS = "middleware has no steps: they belong to the task's code, which is called anew in each run"
+_NO_STEPS = "middleware can't have steps: they belong to the task's code"
 
 
 class LoopPort:
-    """A context's port for code in the worker's process: in its loop, or in a thread, from where the loop is told.
+    """The port for code in the worker's process: in its event loop, or in a thread, which calls into the loop.
 
-    An async task has threads too, as by `asyncio.to_thread` and by its steps. What async code awaits blocks there.
+    An async task has threads too, from `asyncio.to_thread` and from its steps. There, what async code awaits blocks.
     """
 
     def __init__(
@@ -51,15 +51,15 @@ class LoopPort:
         self._is_told_from_threads = False
 
     def progress(self, share: float | None, message: str | None) -> None:
-        """Send how far the run is, in a moment, and of several the last; as `Port.progress`."""
+        """Send the run's progress after a moment, and of several reports the last; like `Port.progress`."""
         self._tell(self._reporter.progress, self._key, share, message)
 
     def log(self, message: str, level: Level) -> None:
-        """Send a line in a moment, with those that come until then; as `Port.log`."""
+        """Send a log line after a moment, with those that come until then; like `Port.log`."""
         self._tell(self._reporter.line, self._key, message, level)
 
     def spend(self, total: float) -> None:
-        """Note what has been used in all, at once from any thread: the run may end before the loop goes on."""
+        """Record the code's total usage, at once from any thread: the run may end before the event loop goes on."""
         self._note(total, self._held.spent[1])
 
     def _note(self, by_code: float, around_it: float) -> None:
@@ -67,9 +67,9 @@ class LoopPort:
         self._held.usage = used = by_code + around_it
         claim = self._held.claim
         budget = claim.get("budget")
-        # The claim says what the task's earlier runs have used.
+        # The claim has the usage of the task's earlier runs.
         if budget is not None and (claim.get("usage") or 0.0) + used > budget:
-            # The server stops the run; the next regular heartbeat would tell it up to 2 s later.
+            # The server stops the run, but would only learn of it with the next regular heartbeat, up to 2 s later.
             self._tell(self._leases.beat_now)
 
     def save(self, checkpoint: Any) -> Awaitable[None]:
@@ -107,14 +107,14 @@ class LoopPort:
 
     def _tell(self, tell: Callable[..., None], *what: Any) -> None:
         if self._is_here():
-            # At once: the run's end, which may be told in a moment, comes after it.
+            # At once: the run's end, which may be reported in a moment, has to come after it.
             tell(*what)
         else:
             self._is_told_from_threads = True
             self._loop.call_soon_threadsafe(tell, *what)
 
     async def heard(self) -> None:
-        """Wait for what threads have told: their code may have ended before the loop went on."""
+        """Wait for reports from threads to arrive: their code may have ended before the event loop went on."""
         if self._is_told_from_threads:
             await asyncio.sleep(0)
 
@@ -126,14 +126,14 @@ class LoopPort:
 
 
 class MiddlewarePort(LoopPort):
-    """The same for what stands around the code: each of the two tells what it has spent by itself."""
+    """The port for middleware; its usage is counted separately from the code's."""
 
     def spend(self, total: float) -> None:
-        """Note what has been used in all."""
+        """Record the middleware's total usage."""
         self._note(self._held.spent[0], total)
 
     def kept_steps(self) -> Awaitable[list[dict[str, Any]]]:
-        """Raise `InvalidArguments`: steps belong to the task's code, which counts them by itself."""
+        """Raise `InvalidArguments`: steps belong to the task's code, which counts them itself."""
         raise InvalidArguments(_NO_STEPS)
 
     def keep_step(self, step: dict[str, Any]) -> Awaitable[None]:
@@ -146,12 +146,12 @@ class MiddlewarePort(LoopPort):
 
 
 class ProcessPort(LoopPort):
-    """The same for code in a child process, which says by their names what of this it wants to be called."""
+    """The port for code in a child process, which calls its methods by name."""
 
     async def upload_file(self, path: str, name: str, content_type: str) -> ArtifactItem:
-        """Upload an artifact that the child has in a file: what goes through the pipe is small.
+        """Upload an artifact that the child has in a file, because only small messages go through the pipe.
 
-        Raises a `ProblemError`, and `ConnectionFailed` for whatever else went wrong.
+        Raises a `ProblemError`, and `ConnectionFailed` for any other error.
         """
         try:
             return await self._upload(Content(Path(path), name, content_type))

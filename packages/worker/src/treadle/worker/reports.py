@@ -1,4 +1,4 @@
-"""What a worker has to tell the server: kept in order until it is acknowledged, and sent in batches."""
+"""A worker's reports to the server, kept in order until they are acknowledged, and sent in batches."""
 
 import asyncio
 import itertools
@@ -31,33 +31,33 @@ ReportData = dict[str, Any]
 Answer = dict[str, Any]
 
 BATCH = 2000
-"""Reports of one request at most; the rest waits for the next one."""
+"""The most reports in one request; the others wait for the next."""
 
 MUCH = 64
-"""Reports that make a further request worth while beside those that are under way."""
+"""How many reports make another request worthwhile while others are under way."""
 
 AT_ONCE = 2
-"""Requests under way at most, unless the server says otherwise: who writes one has the next at hand."""
+"""The most requests under way unless the server says otherwise, so that it has the next at hand while it writes one."""
 
 SOFT_DELAY = 0.2
-"""Seconds that progress and log lines are gathered before they are sent."""
+"""Seconds for which progress and log lines are collected before they are sent."""
 
 PAUSE = 1.0
-"""Seconds before what the server could not take is sent again."""
+"""Seconds before a report that the server could not accept is sent again."""
 
 KEPT_CHARACTERS = 2_000_000
-"""Characters of those lines: twenty of the longest were a request that no server takes, and all were lost."""
+"""The most characters of such lines: twenty of the longest made a request too large for any server, and were lost."""
 
 ENDS = frozenset({"completed", "failed", "exception", "paused", "suspended", "stopped"})
 
 
 def is_untaken(report: ReportData, answer: Answer) -> bool:
-    """Return whether the server refuses the report for what is in it, so that the run's end is to be told otherwise."""
+    """Return whether the server refuses a report's content, so that the run's end has to be reported otherwise."""
     return answer["status"] in {413, 422} and report["kind"] not in {"stopped", "exception"}
 
 
 _WITH_START = frozenset({"completed", "failed", "exception", "suspended"})
-"""Ends that may tell the start as well."""
+"""Ends that may also report the start."""
 
 Send = Callable[[list[ReportData]], Awaitable[list[Answer]]]
 Seal = Callable[[ReportData], ReportData | None]
@@ -67,8 +67,8 @@ def _as_it_is(report: ReportData) -> ReportData:
     return report
 
 
-class _Soft:
-    """Progress and lines of one run that were not sent yet: of progress only the last counts."""
+class _Buffered:
+    """Progress and log lines of one run that were not sent yet; of progress only the last is kept."""
 
     __slots__ = ("_characters", "dropped", "lines", "progress")
 
@@ -79,7 +79,7 @@ class _Soft:
         self._characters = 0
 
     def add(self, line: dict[str, Any]) -> None:
-        """Keep a line, and of those before it as many as there is room for; the loss is told in their place."""
+        """Add a line, dropping the oldest ones if there is no room; a note in their place tells of the loss."""
         self._characters += len(line["message"])
         while self.lines and (len(self.lines) == LINES_AT_ONCE or self._characters > KEPT_CHARACTERS):
             self._characters -= len(self.lines.popleft()["message"])
@@ -89,7 +89,7 @@ class _Soft:
 
 @dataclass(slots=True, eq=False)
 class _PendingReport:
-    """A report on its way, with its place in the order and whoever waits for its answer."""
+    """A report to be sent, with its place in the order and the future of its answer."""
 
     number: int
     report: ReportData
@@ -97,18 +97,18 @@ class _PendingReport:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether it says all that there is to say of its run, so that it depends on no other report."""
+        """Whether it contains all there is to report of its run, so that it depends on no other report."""
         return self.report.get("starts") is True
 
 
 class Reporter:
-    """Sends reports in requests that keep their order; what comes meanwhile makes the next one.
+    """Sends reports in requests that keep their order; reports added meanwhile make up the next request.
 
-    While requests are under way further ones go out that have many reports which depend on nothing before them: so
-    the server has the next work at hand when it has done the last. Bounded by what the worker holds: a run has one
-    start, one end and one checkpoint under way, and coalesced lines. `on_answer` is told each end's and each refused
-    report's answer. Whatever is said of a run goes through `seal` on its way in, once, so that what is sent again is
-    the same.
+    While requests are under way, another one is sent if it has many reports that depend on nothing before them, so that
+    the server has its next work at hand. The number of reports is bounded by the runs that the worker holds: each has
+    at most one start, one end and one checkpoint under way, and merged log lines. `on_answer` is called with each
+    answer to an end and each refusal. Whatever is reported of a run passes through `seal` once, on its way in, so that
+    a repeated report is identical.
     """
 
     def __init__(
@@ -119,29 +119,29 @@ class Reporter:
         seal: Seal = _as_it_is,
         at_once: Callable[[], int] = lambda: AT_ONCE,
     ) -> None:
-        """`at_once` tells how many requests may be under way."""
+        """`at_once` returns how many requests may be under way."""
         self._send = send
         self._at_once = at_once
         self._seal = seal
         self._on_answer = on_answer
         self._waiting: deque[_PendingReport] = deque()
         self._numbers = itertools.count()
-        self._flying = 0
+        self._in_flight = 0
         self._starts: dict[RunKey, ReportData] = {}
-        """Starts that were not sent yet, and that nothing followed."""
-        self._soft: dict[RunKey, _Soft] = {}
+        """Starts that were not sent yet, and that no other report followed."""
+        self._buffered: dict[RunKey, _Buffered] = {}
         self._waits = QuietLog(log)
         self._wake = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
         self.online: asyncio.Event = asyncio.Event()
-        """Set while the worker is open on a connection; nothing is sent before."""
+        """Set while the worker is open on a connection; nothing is sent otherwise."""
 
     def add(self, report: ReportData) -> None:
-        """Send a report, behind those before it."""
+        """Send a report, after those added before it."""
         key = (report["task_id"], report["run_id"])
-        if self._soft and report["kind"] in ENDS:
-            self._harden(key)
+        if self._buffered and report["kind"] in ENDS:
+            self._release(key)
         sealed = self._seal(report)
         if sealed is None:
             return
@@ -149,10 +149,10 @@ class Reporter:
         if report["kind"] == "started":
             self._starts[key] = report
         elif (start := self._starts.pop(key, None)) is not None and report["kind"] in _WITH_START:
-            # One report says both: it stands where the start stood, before which nothing of the run was said.
+            # One report for both; it takes the place of the start, before which nothing of the run was reported.
             start.update(report, starts=True)
-            if self._flying:
-                # It may be what makes a second request worth while.
+            if self._in_flight:
+                # It may be the one that makes a further request worthwhile.
                 self._wake.set()
             return
         self._put(report)
@@ -162,9 +162,9 @@ class Reporter:
         self._wake.set()
 
     async def confirm(self, report: ReportData) -> None:
-        """Send a report and wait for its answer; raise the `ProblemError` that it was refused with.
+        """Send a report and wait for its answer; raise the `ProblemError` with which it is refused.
 
-        Raises `EncryptionError` for one that can't be sealed.
+        Raises `EncryptionError` if it can't be encrypted.
         """
         sealed = self._seal(report)
         if sealed is None:
@@ -175,39 +175,39 @@ class Reporter:
         await future
 
     def progress(self, key: RunKey, share: float | None, message: str | None) -> None:
-        """Send how far the run `key` is, in a moment: a share from 0 to 1, a message, or both; of several the last."""
+        """Send the progress of the run `key` after a moment: a share from 0 to 1, a message, or both; the last wins."""
         report: ReportData = {"task_id": key[0], "run_id": key[1], "kind": "progress"}
         if share is not None:
             report["share"] = share
         if message is not None:
             report["message"] = message
-        self._soften(key).progress = report
+        self._buffer_of(key).progress = report
 
     def line(self, key: RunKey, message: str, level: str) -> None:
-        """Send a log line in a moment, with those that come until then."""
-        self._soften(key).add({"at": datetime.now(UTC), "level": level, "message": message})
+        """Send a log line after a moment, with those that come until then."""
+        self._buffer_of(key).add({"at": datetime.now(UTC), "level": level, "message": message})
 
     async def run(self) -> None:
-        """Send for ever; ends by cancellation only."""
+        """Send reports until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
-                while self._waiting and self._flying < self._at_once():
+                while self._waiting and self._in_flight < self._at_once():
                     self._empty.clear()
                     await self.online.wait()
                     batch = self._take()
                     if not batch:
                         break
-                    self._flying += 1
-                    group.create_task(self._fly(batch))
-                if not (self._waiting or self._flying):
+                    self._in_flight += 1
+                    group.create_task(self._send_batch(batch))
+                if not (self._waiting or self._in_flight):
                     self._empty.set()
 
     def _take(self) -> list[_PendingReport]:
-        """Take what is to be sent now: everything, or beside other requests only what is whole, if it is much."""
+        """Take the reports to send now: all of them, or beside other requests only whole ones, if there are many."""
         size = min(BATCH, len(self._waiting))
-        if self._flying:
+        if self._in_flight:
             size = sum(1 for _ in takewhile(lambda entry: entry.is_whole, islice(self._waiting, size)))
             if size < MUCH:
                 return []
@@ -217,39 +217,39 @@ class Reporter:
                 self._starts.pop((entry.report["task_id"], entry.report["run_id"]), None)
         return batch
 
-    async def _fly(self, batch: list[_PendingReport]) -> None:
-        """Send a request; what could not be delivered waits again, in its place."""
+    async def _send_batch(self, batch: list[_PendingReport]) -> None:
+        """Send a request; reports that could not be delivered go back to their place in the queue."""
         try:
             await self._deliver(batch)
             self._waits.over()
         except NOT_NOW as error:
-            self._waits.say(f"reports wait: {error}", "trying again")
+            self._waits.say(f"reports could not be sent yet: {error}", "trying again")
             self._again(batch)
             await asyncio.sleep(PAUSE)
         except WorkerNotFound:
-            # The connection opens the worker anew; what it reports is judged by its run, not by its worker.
+            # The worker is opened again on the connection; the server judges reports by their run, not by their worker.
             self._again(batch)
             self.online.clear()
         except ConnectionFailed:
-            # Nothing is lost: the same reports go again once the worker is open on a new connection.
+            # Nothing is lost: the same reports are sent again once the worker is open on a new connection.
             self._again(batch)
             await asyncio.sleep(0.05)
         except Exception:
-            log.exception("reports hit a defect, and are sent again")
+            log.exception("sending reports failed because of a bug; they will be sent again")
             self._again(batch)
             await asyncio.sleep(PAUSE)
         finally:
-            self._flying -= 1
+            self._in_flight -= 1
             self._wake.set()
 
     async def _deliver(self, batch: list[_PendingReport]) -> None:
-        """Send reports, pass on the answers. Raises what says that those that remain in it are to be sent again."""
+        """Send reports and pass on the answers; on an error that lets them be sent again, `batch` has the rest."""
         try:
             answers = await self._send([entry.report for entry in batch])
         except (*NOT_NOW, WorkerNotFound, ConnectionFailed):
             raise
         except (ProblemError, InvalidArguments) as error:
-            # One bad report refuses the batch: each is sent alone, and the bad one is answered here.
+            # A single invalid report gets the batch refused: each is sent alone, and the refused one is answered here.
             if len(batch) == 1 and isinstance(error, PayloadTooLarge):
                 batch[:] = _halves(batch[0])
             if len(batch) == 1:
@@ -271,9 +271,9 @@ class Reporter:
 
     async def flushed(self, timeout: float) -> bool:  # noqa: ASYNC109 - the answer says whether it was enough
         """Wait up to `timeout` seconds until everything is acknowledged; return whether it is."""
-        for key in list(self._soft):
-            self._harden(key)
-        if not (self._waiting or self._flying):
+        for key in list(self._buffered):
+            self._release(key)
+        if not (self._waiting or self._in_flight):
             return True
         self._empty.clear()
         self._wake.set()
@@ -292,24 +292,24 @@ class Reporter:
             elif answer["status"] != 200 or report["kind"] in ENDS:
                 self._on_answer(report, answer)
 
-    def _soften(self, key: RunKey) -> _Soft:
-        soft = self._soft.get(key)
+    def _buffer_of(self, key: RunKey) -> _Buffered:
+        soft = self._buffered.get(key)
         if soft is None:
-            soft = self._soft[key] = _Soft()
-            asyncio.get_running_loop().call_later(SOFT_DELAY, self._harden_later, key)
+            soft = self._buffered[key] = _Buffered()
+            asyncio.get_running_loop().call_later(SOFT_DELAY, self._release_later, key)
         return soft
 
-    def _harden_later(self, key: RunKey) -> None:
-        if key not in self._soft:
+    def _release_later(self, key: RunKey) -> None:
+        if key not in self._buffered:
             return
         if self.online.is_set():
-            self._harden(key)
+            self._release(key)
         else:
-            # Gather on, in bounds, until the server is back.
-            asyncio.get_running_loop().call_later(SOFT_DELAY, self._harden_later, key)
+            # Go on collecting, within bounds, until the server is back.
+            asyncio.get_running_loop().call_later(SOFT_DELAY, self._release_later, key)
 
-    def _harden(self, key: RunKey) -> None:
-        soft = self._soft.pop(key, None)
+    def _release(self, key: RunKey) -> None:
+        soft = self._buffered.pop(key, None)
         if soft is None:
             return
         self._starts.pop(key, None)
@@ -317,7 +317,10 @@ class Reporter:
             self._put(progress)
         lines = list(soft.lines)
         if soft.dropped:
-            lost = {"level": "warning", "message": f"{soft.dropped + 1} lines were logged too fast and left out"}
+            lost = {
+                "level": "warning",
+                "message": f"{soft.dropped + 1} lines were dropped, because they were logged too fast",
+            }
             lines[0] = lines[0] | lost
         said: ReportData = {"task_id": key[0], "run_id": key[1], "kind": "logs", "lines": lines}
         if lines and (sealed := self._seal(said)) is not None:
@@ -325,7 +328,7 @@ class Reporter:
 
 
 def _halves(entry: _PendingReport) -> list[_PendingReport]:
-    """Return log lines that are too many for the server in two reports; what can't be divided stays as it is."""
+    """Return log lines that are too many for the server as two reports; anything else is returned undivided."""
     lines = entry.report.get("lines", ())
     if len(lines) < 2:
         return [entry]
@@ -334,7 +337,7 @@ def _halves(entry: _PendingReport) -> list[_PendingReport]:
 
 
 def name_of(report: ReportData) -> str:
-    """Return what a log calls a report: its kind, and the length of a line that it says."""
+    """Return what log lines call a report: its kind, and for a single log line its length."""
     lines = report.get("lines", ())
     said = f" of a line of {sum(len(line['message']) for line in lines):,} characters" if len(lines) == 1 else ""
     return f"{report['kind']} report{said}"
@@ -355,10 +358,10 @@ def _resolve(future: "asyncio.Future[None]", answer: Answer) -> None:
 
 
 def refused(report: ReportData, error: TreadleError) -> Answer:
-    """Return the answer to a report whose request was refused for it."""
+    """Return the answer to a report because of which its request was refused."""
     status, name, detail = 422, "validation-error", str(error)
     if isinstance(error, ProblemError):
-        # Without the title, which the type has, and who is told of it says before.
+        # Without the title, which the problem type has; log lines that quote the detail say it before.
         problem = error.problem
         status, name, detail = problem.status, problem.type, detail.removeprefix(f"{problem.title}: ")
     ref = {"task_id": report["task_id"], "run_id": report["run_id"]}

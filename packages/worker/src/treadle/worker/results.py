@@ -1,4 +1,4 @@
-"""Results that were too large together for a claim: read one by one with the run's credential, before its code runs."""
+"""Dependencies' results that are too large together for a claim: read one by one, with the run's credential."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from treadle.transport.bearer import TokenSource
 
 AT_ONCE = 8
-"""Results that are asked for at the same time: a task may wait for 100,000."""
+"""How many results are requested at the same time: a task may wait for 100,000."""
 
 
 async def read_results(credentials: Credentials, held: Held) -> Ending | None:
-    """Put the results into the run's claim; return how the run ends when they can't be had, or it is to stop.
+    """Add the results to the run's claim; return how the run ends if they can't be read, or if it is to stop.
 
-    The lease of the claim may be over meanwhile, so that each request shows the credential of that moment.
+    The lease may have been renewed meanwhile, so each request sends the credential that is valid at the time.
     """
     try:
         held.claim = await with_results(
@@ -34,8 +34,12 @@ async def read_results(credentials: Credentials, held: Held) -> Ending | None:
             is_wanted=lambda: held.stop is None,
         )
     except (ConnectionFailed, ProblemError) as error:
-        log.warning("task %s, run %s, has not got the results that it needs: %s", *held.key, error)
-        return {"kind": "exception", "reason": "intermittent-task", "error": f"its results could not be read: {error}"}
+        log.warning("task %s, run %s, could not read the results that it needs: %s", *held.key, error)
+        return {
+            "kind": "exception",
+            "reason": "intermittent-task",
+            "error": f"the results that it needs could not be read: {error}",
+        }
     return None if held.stop is None else stopped(held, None, None)
 
 
@@ -47,7 +51,7 @@ async def with_results(
     transport: "httpx.AsyncBaseTransport | None" = None,
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> dict[str, Any]:
-    """Return a claim with the results that were too large for it, or as it is once they are wanted no more.
+    """Return a claim with the results that were too large for it, or unchanged once `is_wanted` is false.
 
     Raises `ConnectionFailed`, and a `ProblemError`.
     """
@@ -63,7 +67,7 @@ async def with_results(
         while left and is_wanted():
             needed = left.pop()
             task = await channel.request("GET", f"/v1/tasks/{needed}")
-            # One that is run again since the claim has no result, and is not completed any more.
+            # A task that was rerun since the claim has no result, and is not completed any more.
             found[needed] = {name: task.get(name) for name in ("status", "result", "error")}
 
     try:

@@ -1,4 +1,4 @@
-"""Room at the system: code for which it has no thread or process waits until something of this worker has ended."""
+"""Waiting for the system: code for which it has no thread or process waits until other code here has ended."""
 
 import asyncio
 import logging
@@ -18,33 +18,34 @@ from treadle.worker.timing import Timing
 log: logging.Logger = logging.getLogger("treadle.worker")
 
 GONE = 1.0
-"""Seconds until the system has back what code took that has ended: a thread tells its end before it is gone."""
+"""Seconds until the system has reclaimed what ended code used: a thread reports its end before it is gone."""
 
 PAUSE = 0.02
-"""Seconds between two tries meanwhile."""
+"""Seconds between two attempts meanwhile."""
 
 Ended = tuple[Ending, BaseException | None]
 """The report of code that ended, and what it raised."""
 
 
 class Room:
-    """Has code begun in threads and processes, as many as the system allows, which may be fewer than the concurrency.
+    """Starts code in threads and processes, as many as the system allows, which may be fewer than the concurrency.
 
-    What finds no room waits here, first come, first served, and its task is charged nothing: put back, it would come
-    here again at once, and spend its requeues. Only where no other code of this worker has any is it put back.
+    Code that finds no room waits here, first come, first served, at no cost to its task: if it were put back in the
+    queue, it would come here again at once and use up its requeues. It is put back only if no other code of this worker
+    has room either.
     """
 
     def __init__(self, children: Children) -> None:
         self._children = children
         self._begun = 0
-        """Codes that have room, or are looking for it."""
+        """How many calls have room, or are looking for it."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_told = False
         self._ended_at = -math.inf
-        """When code ended last, by our monotonic clock."""
+        """When code last ended, by the local monotonic clock."""
 
     async def run(self, held: Held, timing: Timing, code: Callable[[], Awaitable[Ended]]) -> Ended:
-        """Call the code, which raises `Lacking` where it could not begin, until it could, and return how it ended."""
+        """Call the code until it doesn't raise `Lacking`, which means that it could not begin; return how it ended."""
         while True:
             self._begun += 1
             try:
@@ -60,12 +61,12 @@ class Room:
             self._begun -= 1
             if held.stop is None and (await self._children.end_idle() or await self._comes_to(held, timing, error)):
                 continue
-            # Whoever is next sees for itself whether anything is left to wait for.
+            # The next one checks for itself whether there is still something to wait for.
             self._wake()
             return endings.raised(error), error
 
     async def _comes_to(self, held: Held, timing: Timing, error: Lacking) -> bool:
-        """Wait until there may be room; return whether there may be, and the run is still to begin."""
+        """Wait until there may be room; return whether to try again, which is not so if the run is to stop."""
         if self._begun:
             self._tell(error)
             await self._wait(held, timing)
@@ -107,11 +108,11 @@ class Room:
     def _tell(self, error: Lacking) -> None:
         if not self._is_told:
             self._is_told = True
-            log.warning("%s; %d run, and what else is claimed waits until one of them has ended", error, self._begun)
+            log.warning("%s; %d running, and the other claimed tasks wait until one of them ends", error, self._begun)
 
 
 def _take(turn: "asyncio.Future[None]") -> bool:
-    """Let who waits go on; return whether it still waited."""
+    """Let a waiting call go on; return whether it was still waiting."""
     if turn.done():
         return False
     turn.set_result(None)

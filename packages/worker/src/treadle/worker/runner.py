@@ -1,4 +1,4 @@
-"""From a claim to its report: finds room for it, checks its payload, has its code called, and says how it ended."""
+"""Runs claims: finds room for each, checks its payload, has its code called, and reports how it ended."""
 
 import asyncio
 import logging
@@ -30,15 +30,15 @@ from treadle.worker.uploads import Uploader
 log: logging.Logger = logging.getLogger("treadle.worker")
 
 OVERFLOW = 1.0
-"""Seconds in which none of the claims that wait here begins; then they are handed back, and others may have room."""
+"""If no waiting claim has begun in so many seconds, they are handed back, as other workers may have room."""
 
 GiveBack = Callable[[list[dict[str, Any]]], object]
 
 
 class Runner:
-    """Runs claims, as many at once as `concurrency` has room for; the rest waits, first come, first served.
+    """Runs claims, as many at once as `concurrency` has room for; the others wait, first come, first served.
 
-    What waits is bounded by the server, which pushes no more than concurrency and prefetch together.
+    How many wait is bounded by the server, which pushes no more than concurrency and prefetch together.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Runner:
         self._group = group
         self._concurrency = concurrency
         self._hoards = hoards
-        """Whether somebody has said how much is to wait here: then it does, behind whatever runs."""
+        """Whether `prefetch` was set explicitly: then that much waits here, behind whatever is running."""
         self._give_back = give_back
         self._sealing = sealing or RunSealing(Sealer(None), leases.held)
         self._credentials = credentials
@@ -83,16 +83,16 @@ class Runner:
         )
         self._waiting: deque[Held] = deque()
         self._looks = False
-        """Whether what waits is to be looked at."""
+        """Whether a check of the waiting claims is scheduled."""
         self._running: dict[Held, asyncio.Task[None]] = {}
         self.freed: asyncio.Event = asyncio.Event()
-        """Set whenever a run's end made room."""
+        """Set whenever a run has ended and freed its room."""
         self.is_draining = False
         self._used = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self.ended_at: float = -math.inf
-        """When code ended last, by our monotonic clock."""
+        """When code last ended, by the local monotonic clock."""
 
     @property
     def running(self) -> list[Held]:
@@ -101,7 +101,7 @@ class Runner:
 
     @property
     def free(self) -> int:
-        """How much weight more could be begun now; none while it drains."""
+        """How much more weight could begin now; none while draining."""
         if self.is_draining:
             return 0
         return self._concurrency - self._used - sum(held.weight for held in self._waiting)
@@ -109,14 +109,15 @@ class Runner:
     def take(self, claims: list[dict[str, Any]], since: float) -> None:
         """Begin claims, or let them wait for room; a draining worker hands them back.
 
-        `since` is a moment of our monotonic clock before which the server did not write them.
+        `since` is a time, by the local monotonic clock, before which the server did not write them.
         """
         if self.is_draining:
             self._give_back([{"task_id": claim["id"], "run_id": claim["run_id"]} for claim in claims])
             return
         for claim in claims:
             if (claim["id"], claim["run_id"]) in self._leases.held:
-                # A run is claimed once: told twice, its code would run twice at once.
+                # A run is claimed only once: if a repeated push were accepted, its code would run twice at the same
+                # time.
                 continue
             held = self._leases.add(claim, since)
             if self._waiting or self._used + held.weight > self._concurrency:
@@ -127,7 +128,7 @@ class Runner:
         self._look_later()
 
     def start_waiting(self) -> None:
-        """Begin what waits and fits; not in a drain, nor without the server, which gives unstarted claims to others."""
+        """Begin waiting claims that fit; not in a drain, nor offline: the server gives unstarted claims to others."""
         while self._waiting and self._reporter.online.is_set() and not self.is_draining:
             held = self._waiting[0]
             if self._used and self._used + held.weight > self._concurrency:
@@ -136,7 +137,7 @@ class Runner:
             self._begin(held)
 
     def return_waiting(self) -> None:
-        """Hand back what was not begun."""
+        """Hand back the claims that were not begun."""
         waiting, self._waiting = list(self._waiting), deque()
         for held in waiting:
             self._leases.drop(held)
@@ -144,7 +145,7 @@ class Runner:
             self._give_back([held.ref for held in waiting])
 
     async def idle(self, timeout: float) -> bool:  # noqa: ASYNC109 - the answer says whether it was enough
-        """Wait up to `timeout` seconds until no code runs; return whether none does."""
+        """Wait up to `timeout` seconds until no code runs; return whether none is running."""
         try:
             async with asyncio.timeout(timeout):
                 await self._idle.wait()
@@ -153,16 +154,16 @@ class Runner:
         return True
 
     def abandon(self) -> None:
-        """Report what won't stop, a thread for instance, as ended by a shutdown; the process is about to end.
+        """Report code that won't stop, such as a thread, as ended by a shutdown; the process is about to exit.
 
-        What has a target isn't reported: the target must stay taken until the process has ended, and its lease with it.
+        A run with a target is not reported: the target must stay taken until the process and the lease have ended.
         """
         for held in self.running:
             if not held.is_reported and not held.has_target:
                 self._caller.report(held, endings.shut_down())
 
     async def close(self, timeout: float) -> bool:  # noqa: ASYNC109 - the answer says whether it was enough
-        """End the child processes and cancel what still runs; return whether all of it ended in time."""
+        """End the child processes and cancel what is still running; return whether all of it ended in time."""
         self._caller.is_closed = True
         for code in self._running.values():
             code.cancel()
@@ -175,13 +176,13 @@ class Runner:
         self._caller.report(held, stopped(held, None, None))
 
     def _look_later(self) -> None:
-        """Look in a while whether what waits now has moved on."""
+        """Schedule a check whether the waiting claims have moved on."""
         if self._waiting and not self._looks:
             self._looks = True
             asyncio.get_running_loop().call_later(OVERFLOW, self._look, self._waiting[0])
 
     def _look(self, first: Held) -> None:
-        """Hand back what waits where the `first` still does: what runs takes longer than what ran before it."""
+        """Hand back the waiting claims if the `first` one still waits: what is running takes longer than it used to."""
         self._looks = False
         is_stuck = self._waiting and self._waiting[0] is first and (self._caller.stuck or not self._hoards)
         if is_stuck and self._reporter.online.is_set():
@@ -197,7 +198,7 @@ class Runner:
         self._running[held] = self._group.create_task(self._run(held), name=name)
 
     async def _run(self, held: Held) -> None:
-        # Each run is a task of the loop, whose context is its own; threads and what the code starts have it too.
+        # Each run is an asyncio task with a context of its own, which threads and what the code starts inherit.
         bind(task=held.key[0], run=held.key[1], job=held.claim["job_name"])
         try:
             ending = await self._ending(held)
@@ -206,10 +207,8 @@ class Runner:
             if not held.is_reported:
                 self._caller.report(held, ending)
         except Exception:
-            log.exception("running task %s, run %s, hit a defect of the worker", *held.key)
-            self._caller.report(
-                held, {"kind": "exception", "reason": "internal-error", "error": "a defect of the worker"}
-            )
+            log.exception("task %s, run %s, failed because of a bug in the worker", *held.key)
+            self._caller.report(held, {"kind": "exception", "reason": "internal-error", "error": "a bug in the worker"})
         finally:
             held.code_runs = False
             held.stop_code = held.kill = None
@@ -230,10 +229,10 @@ class Runner:
         claim = held.claim
         task = self._tasks.get(claim["job_name"])
         if task is None:
-            log.error("task %s is of the job %s, which this worker doesn't have", held.key[0], claim["job_name"])
+            log.error("task %s belongs to the job %s, which this worker does not have", held.key[0], claim["job_name"])
             return endings.malformed(f"the worker has no function for the job {claim['job_name']}")
         if claim.get("results_left_out"):
-            # To read them may take longer than a run may take to start. A target is guarded when its code begins.
+            # Reading them may take longer than a run may take to start. A target is guarded when its code begins.
             self._reporter.add({**held.ref, "kind": "started"})
             if (unread := await read_results(self._credentials, held)) is not None:
                 return unread
@@ -241,11 +240,11 @@ class Runner:
             claim = self._sealing.open_results(held)
             arguments = task.signature.arguments(payload_of(claim))
         except InvalidArguments as error:
-            log.error("task %s has a payload that %s can't take: %s", held.key[0], task.full_name, error)  # noqa: TRY400
+            log.error("the payload of task %s does not fit %s: %s", held.key[0], task.full_name, error)  # noqa: TRY400
             return endings.malformed(str(error))
         except CantDecrypt as error:
-            # Another worker may have the key, or this one when it is started anew.
-            log.error("task %s of %s can't begin: %s", held.key[0], task.full_name, error)  # noqa: TRY400
+            # Another worker may have the key, or this one after a restart.
+            log.error("task %s of %s can't start: %s", held.key[0], task.full_name, error)  # noqa: TRY400
             return {"kind": "failed", "error": str(error)}
         if held.has_target and not held.is_fresh:
             if (refusal := await self._confirm_start(held)) is not None:
@@ -262,28 +261,29 @@ class Runner:
         return await self._caller.call(held, task, arguments)
 
     async def _tell_start(self, held: Held) -> Ending | None:
-        """Report a run's start and wait until it is kept; return None once it may begin, else how the run ends.
+        """Report a run's start and wait until the server has stored it; return None if it may begin, else how it ends.
 
-        For one whose code may end this process at once, as it may have ended others: a worker that is lost then costs
-        a requeue, where the task went from worker to worker for ever.
+        This is for a task whose code may kill this process at once, as it may have killed others: losing the worker
+        then costs a requeue, where otherwise the task would go from worker to worker for ever.
         """
         try:
             await self._reporter.confirm({**held.ref, "kind": "started"})
         except ProblemError as error:
-            log.info("task %s, run %s, is not begun: %s", *held.key, error)
+            log.info("task %s, run %s, is not started: %s", *held.key, error)
             return {"kind": "stopped"}
         return None
 
     async def _confirm_start(self, held: Held) -> Ending | None:
-        """Report the start of a target's run and renew its lease; return None once it may begin, else how the run ends.
+        """Report the start of a run with a target and renew its lease; return None once it may begin, else how it ends.
 
-        For a run of whose lease too little is known to be left: the claim came late, or nothing was heard before it.
+        This is for a run with possibly too little of its lease left: the claim came late, or nothing was received
+        before it.
         """
         try:
             start = self._reporter.confirm({**held.ref, "kind": "started"})
             _, is_renewed = await asyncio.gather(start, self._leases.beat(held))
         except ProblemError as error:
-            log.info("task %s, run %s, is not begun: %s", *held.key, error)
+            log.info("task %s, run %s, is not started: %s", *held.key, error)
             return {"kind": "stopped"}
         if not is_renewed and not await self._leases.beat(held):
             held.stop = held.stop or "lease"

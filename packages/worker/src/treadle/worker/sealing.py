@@ -1,4 +1,4 @@
-"""Claims of encrypted tasks are opened before their code sees them, and what is reported of them is sealed."""
+"""Encryption in a worker: claims are decrypted before their code sees them, and reports on them are encrypted."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,9 +16,10 @@ from treadle.worker.lease import Held, log
 
 
 def opened_results(sealer: Sealer, claim: dict[str, Any]) -> dict[str, Any]:
-    """Return a claim with the results and errors opened of those that its task waited for, where a key fits.
+    """Return a claim in which the results and errors of the tasks that it waited for are decrypted, if a key fits.
 
-    One that no key opens is no result: who asks for it is told so. A task that needs no more than the end runs.
+    A result that no key opens counts as missing, with an error if the code reads it. A task that needs only the others'
+    ends can run.
     """
 
     def opened(one: dict[str, Any]) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def opened_results(sealer: Sealer, claim: dict[str, Any]) -> dict[str, Any]:
 
 
 class RunSealing:
-    """Opens and seals by the keys of one worker; `held` are the runs that it has at this moment."""
+    """Decrypts and encrypts with the keys of one worker; `held` are the runs that it has at present."""
 
     def __init__(self, sealer: Sealer, held: Mapping[RunKey, Held]) -> None:
         self._sealer = sealer
@@ -48,40 +49,40 @@ class RunSealing:
 
     @property
     def codec(self) -> Codec | None:
-        """The keys, for what the code asks of the server itself."""
+        """The keys, for requests that the code itself makes to the server."""
         return self._sealer.codec
 
     def open(self, held: Held) -> Ending | None:
-        """Let a run's claim say in plain what was submitted; return how the run ends when no key opens it.
+        """Decrypt a run's claim in place; return how the run ends if no key opens it.
 
-        It may be tried again: another worker may have the key, or this one when it is started anew.
+        The task may be retried: another worker may have the key, or this one after a restart.
         """
         if not held.claim.get("encrypted"):
             return None
         try:
             held.claim = opened_claim(self._sealer, held.claim)
         except EncryptionError as error:
-            log.error("task %s, run %s, of %s can't begin: %s", *held.key, held.claim["job_name"], error)
+            log.error("task %s, run %s, of %s can't start: %s", *held.key, held.claim["job_name"], error)
             return {"kind": "failed", "error": UNOPENED}
         return None
 
     def opened_step(self, held: Held, step: dict[str, Any]) -> dict[str, Any]:
-        """Return a kept step with its result opened. Raises `NoCodec` and `CantDecrypt`."""
+        """Return a kept step with its result decrypted. Raises `NoCodec` and `CantDecrypt`."""
         if not held.claim.get("encrypted"):
             return step
         return opened_kept(self._sealer, step)
 
     def open_results(self, held: Held) -> dict[str, Any]:
-        """Let a run's claim say in plain what those returned that its task waited for, where a key fits; return it."""
+        """Decrypt, where a key fits, the results of other tasks in a run's claim, and return the claim."""
         held.claim = opened_results(self._sealer, held.claim)
         return held.claim
 
     def seal(self, report: dict[str, Any]) -> dict[str, Any] | None:
-        """Return a report as it is to be sent; None when nothing is.
+        """Return a report as it is to be sent; None if nothing is to be sent.
 
-        Of a run that is over here one can't say whether it was encrypted: of that nothing is told but that its code
-        has ended. Raises `EncryptionError` for a checkpoint or step that can't be sealed, `StaleRun` for one of such a
-        run.
+        Whether a run that is over was encrypted is not known any more, so only the end of its code is reported. Raises
+        `EncryptionError` for a checkpoint or step that can't be encrypted, and `StaleRun` for one of a run that is
+        over.
         """
         if not self._sealer.has_codec:
             return report
@@ -95,6 +96,6 @@ class RunSealing:
             case "progress" | "logs":
                 return None
             case "checkpoint" | "step":
-                raise StaleRun(problem_named("stale-run", f"run {ref['run_id']} of task {ref['task_id']} is over"))
+                raise StaleRun(problem_named("stale-run", f"run {ref['run_id']} of task {ref['task_id']} has ended"))
             case _:
                 return {**ref, "kind": "stopped"}

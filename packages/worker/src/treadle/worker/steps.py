@@ -1,4 +1,4 @@
-"""Steps and checkpoints of the runs that a worker holds: read when the code asks for them, kept before it goes on."""
+"""Steps and checkpoints of the runs that a worker holds: read when the code asks for them, stored before it goes on."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,17 +15,17 @@ T = TypeVar("T")
 
 
 class StepLink(Protocol):
-    """What is asked of the server for steps."""
+    """The requests to the server that concern steps."""
 
     async def steps(self, ref: dict[str, Any], offset: int) -> dict[str, Any]:
-        """Return the steps that a run's task keeps, from one on: `items`, and the `total`."""
+        """Return the steps that a run's task keeps, from number `offset` on: `items`, and the `total`."""
 
     async def receive(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Receive a message by a step of a run, as the socket's `receive`."""
+        """Receive a message by a step of a run, as the socket's `receive` does."""
 
 
 class StepKeeper:
-    """Reads and keeps steps and checkpoints of a worker's runs. While the server, or its database, is away it waits."""
+    """Reads and stores steps and checkpoints of a worker's runs; waits while the server or its database is away."""
 
     def __init__(self, link: StepLink, reporter: Reporter, sealing: RunSealing) -> None:
         self._link = link
@@ -33,7 +33,7 @@ class StepKeeper:
         self._sealing = sealing
 
     async def kept(self, held: Held) -> list[dict[str, Any]]:
-        """Return every step that the task keeps, in their order. Raises a `ProblemError`, and `EncryptionError`."""
+        """Return every step that the task keeps, in order. Raises a `ProblemError`, and `EncryptionError`."""
         found: list[dict[str, Any]] = []
         while True:
             page = await self._asked(partial(self._link.steps, held.ref, len(found)))
@@ -42,11 +42,11 @@ class StepKeeper:
                 return found
 
     async def keep(self, held: Held, step: dict[str, Any]) -> None:
-        """Keep a step. Raises `StaleRun` when the run is no longer ours, `BadValue` when it can't be kept."""
+        """Store a step. Raises `StaleRun` when the run is no longer ours, `BadValue` when it can't be kept."""
         await self._told(held, {"kind": "step", **step}, f"step {step['step']!r}")
 
     async def save(self, held: Held, checkpoint: Any) -> None:
-        """Store a checkpoint. Raises as `keep`."""
+        """Store a checkpoint. Raises as `keep` does."""
         await self._told(held, {"kind": "checkpoint", "checkpoint": checkpoint}, "checkpoint")
 
     async def _told(self, held: Held, said: dict[str, Any], name: str) -> None:
@@ -56,7 +56,7 @@ class StepKeeper:
             raise BadValue(f"{name}: {error}") from None
 
     async def receive(self, held: Held, step: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the step that has received a message, None when none waits. Raises as `kept`."""
+        """Return the step that has received a message; None when no message waits. Raises as `kept` does."""
         answer = await self._asked(lambda: self._link.receive({**held.ref, **step}))
         return None if answer["item"] is None else self._sealing.opened_step(held, answer["item"])
 
@@ -67,9 +67,9 @@ class StepKeeper:
             try:
                 return await ask()
             except ConnectionFailed:
-                # The worker is opened anew, and `online` set again, before it can be asked again.
+                # The worker is opened again, and `online` set again, before the next attempt.
                 await asyncio.sleep(delay)
             except NOT_NOW as error:
-                quiet.say(f"a step waits: {error}", "trying again")
+                quiet.say(f"a step could not be sent yet: {error}", "trying again")
                 await asyncio.sleep(delay)
         raise AssertionError("the delays never end")

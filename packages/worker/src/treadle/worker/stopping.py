@@ -1,4 +1,4 @@
-"""What is logged of a run that failed, and what is reported, logged and refused of one that was told to stop."""
+"""Logging of failed runs, and the reports, log lines and refusals of runs that were told to stop."""
 
 import asyncio
 import logging
@@ -16,22 +16,22 @@ from treadle.worker.middleware import RaisedInProcess
 log: logging.Logger = logging.getLogger("treadle.worker")
 
 _QUIET = (asyncio.CancelledError, Interrupted, StaleRun, Suspend, ChildDied, Lacking, RaisedInProcess)
-"""What code that stops as it was told to ends with."""
+"""The exceptions with which code ends that stops as it was told to."""
 
 
 def log_end(held: Held, ending: Ending, error: BaseException | None) -> None:
-    """Tell what is lost of a run that was told to stop: its result, or what its cleaning up raised."""
+    """Log what is lost of a run that was told to stop: its result, or an error raised while it cleaned up."""
     if ending["kind"] == "completed":
         if held.stop not in {"pause", "shutdown"}:
-            log.warning("the late result of task %s, run %s, is dropped", *held.key)
+            log.warning("dropped the late result of task %s, run %s", *held.key)
     elif error is not None and not isinstance(error, _QUIET):
-        log.warning("task %s, run %s, raised while it was stopped (%s)", *held.key, held.stop, exc_info=error)
+        log.warning("task %s, run %s, raised while being stopped (%s)", *held.key, held.stop, exc_info=error)
 
 
 def log_failure(held: Held, ending: Ending) -> None:
-    """Log how a run failed, with its whole traceback; the record says of which task and run it is.
+    """Log how a run failed, with its whole traceback; the record has the fields task, run and job.
 
-    Of one whose time was over it says so: the traceback, where there is one, ends in what stopped the code.
+    After a timeout it says so, because the traceback, if any, ends in what stopped the code.
     """
     is_timeout = ending.get("reason") == Reason.TIMEOUT
     trace = ending.get("traceback")
@@ -45,14 +45,15 @@ def log_failure(held: Held, ending: Ending) -> None:
             args = (task_id, run_id, job, f": {ending['error']}" if is_timeout else "")
             record = log.makeRecord(log.name, logging.ERROR, place, line, said, args, None, function, of)
             if trace is not None:
-                # It may come from another process, as text: formatters write this as the traceback of an exception.
+                # The traceback may come from another process, as text: formatters write `exc_text` like that of an
+                # exception.
                 record.exc_text = trace.rstrip()
             log.handle(record)
 
 
 def stopped(held: Held, ending: Ending | None, error: BaseException | None) -> Ending:
-    """Return what is reported of a run whose code was told to stop, from how it ended then."""
-    # One that sleeps has come as far as it can: the server pauses it where it is, if that was asked for.
+    """Return the report of a run whose code was told to stop, given how it ended then."""
+    # A suspended run has come as far as it can: the server pauses it there, if that was asked for.
     has_ended = ending is not None and ending["kind"] in {"completed", "suspended"}
     match held.stop:
         case "pause" if not has_ended:
@@ -60,7 +61,7 @@ def stopped(held: Held, ending: Ending | None, error: BaseException | None) -> E
         case "shutdown" if not has_ended:
             return endings.shut_down()
         case "timeout":
-            # Where a process was when it was killed nobody knows.
+            # Where a process was when it was killed is unknown.
             trace = None if error is None or isinstance(error, ChildDied) else endings.trace_of(error)
             return endings.timed_out(held.claim["timeout"], trace)
         case "lease":
@@ -85,12 +86,12 @@ def _paused(ending: Ending | None, error: BaseException | None) -> Ending:
 
 
 _LOST = frozenset({"cancel", "gone", "lease"})
-"""Why a run is no longer this worker's; one that is paused or handed back still is, until that is reported."""
+"""Reasons for which a run is no longer this worker's; a paused or handed-back run is, until that is reported."""
 
 
 def check_ours(held: Held) -> None:
-    """Raise `StaleRun` when the run was cancelled or lost (C4); one that is paused or handed back still is ours."""
+    """Raise `StaleRun` when the run was cancelled or lost (C4); one that is paused or handed back is still ours."""
     if held.stop in _LOST:
         task_id, run_id = held.key
-        detail = f"run {run_id} of task {task_id} is no longer this worker's ({held.stop}): nothing is uploaded"
+        detail = f"run {run_id} of task {task_id} is no longer this worker's ({held.stop}): nothing was uploaded"
         raise StaleRun(problem_named("stale-run", detail))

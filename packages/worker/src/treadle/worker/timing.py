@@ -1,4 +1,4 @@
-"""How long the code of a run may take."""
+"""The timeout of a run."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from treadle.worker.lease import Held, Leases
 
 
 class Timing:
-    """The timeout of one run: counted from when its code begins, not from when a process for it is started."""
+    """The timeout of one run, counted from when its code begins, not from when a process for it is started."""
 
     __slots__ = ("_held", "_leases", "_timer")
 
@@ -16,14 +16,14 @@ class Timing:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Start to count, when the run has a timeout."""
+        """Start counting, if the run has a timeout."""
         timeout = self._held.claim.get("timeout")
         if timeout is not None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(timeout, self._leases.stop_run, self._held, "timeout")
 
     def end(self) -> bool:
-        """Stop counting; return whether it was counted."""
+        """Stop counting; return whether it was counting."""
         if self._timer is None:
             return False
         self._timer.cancel()

@@ -1,4 +1,4 @@
-"""Uploads of artifacts: announced to the server, put where it says, and finished; again while the connection fails."""
+"""Uploads of artifacts: announced to the server, put where it says, and finished; retried if the connection fails."""
 
 import asyncio
 import hashlib
@@ -35,32 +35,32 @@ CHUNK = 1024 * 1024
 """Bytes that are read and sent at once."""
 
 PATIENCE = 60.0
-"""Seconds during which an upload that failed on the way is tried again without coming further than before."""
+"""Seconds during which a failing upload is tried again without getting further than before."""
 
 SILENCE = 60.0
-"""Seconds that a connection may stand still."""
+"""Seconds for which a connection may make no progress."""
 
 STORING = 600.0
-"""Seconds that a store may take after the last byte: it reads a large object once more."""
+"""Seconds that a store may take after the last byte, as it reads a large object once more."""
 
 
 class _Sent:
-    """How far one try of an upload has come."""
+    """How far one attempt at an upload has got."""
 
     def __init__(self, check: Callable[[], None]) -> None:
         self._check = check
         self.pieces = 0
 
     def another(self) -> None:
-        """Count a piece that is to be sent, or the finish behind all; raises what ends the upload."""
+        """Count a piece that is to be sent, or the final request; raises what ends the upload."""
         self._check()
         self.pieces += 1
 
 
 class Uploader:
-    """Uploads for the runs of one worker; connects when the first one wants to.
+    """Uploads for the runs of one worker; connects on the first upload.
 
-    `mounts` are ways to other servers than over the network, as httpx has them.
+    `mounts` are transports to use instead of the network, as in httpx.
     """
 
     def __init__(
@@ -89,9 +89,9 @@ class Uploader:
     ) -> ArtifactItem:
         """Upload for the run `key` (task id, run id), and return the stored artifact.
 
-        `check` is called between pieces and raises what ends the upload; nothing is visible of one that ended. Raises
-        that, the server's `ProblemError`, `Forbidden` where a bucket refuses it, `InvalidArguments` for a file that
-        becomes shorter, and `ConnectionFailed` when for a while no try came further than those before.
+        `check` is called between pieces and raises to end the upload; nothing of an ended upload is visible. Raises
+        what `check` does, the server's `ProblemError`, `Forbidden` if a bucket refuses it, `InvalidArguments` for a
+        file that becomes shorter, and `ConnectionFailed` when for a while no attempt got further than those before.
         """
         size, sha256 = await asyncio.to_thread(_measure, content.data)
         body = {
@@ -126,7 +126,7 @@ class Uploader:
         if announced.stored is not None:
             return announced.stored
         if announced.put_url is None:
-            raise ConnectionLost("the server's answer says neither where the file is to go nor that it is stored")
+            raise ConnectionLost("the server's answer contains neither an upload URL nor the stored artifact")
         headers = {**announced.headers, "Content-Length": str(body["content_length"])}
         pieces = _pieces(content.data, body["content_length"], check)
         to_bucket = announced.finish_url is not None
@@ -148,7 +148,7 @@ class Uploader:
             from treadle.transport.http import HttpChannel
             from treadle.transport.http_client import network_client
 
-            # Without the token: where the bytes go is signed, and may be another's server.
+            # Without the token: the upload URL is signed, and may lead to somebody else's server.
             timeout = httpx.Timeout(SILENCE, read=STORING)
             self._plain = network_client(timeout=timeout, mounts=self._mounts)
             self._channel = HttpChannel(self._urls, self._token)
@@ -186,12 +186,12 @@ def _refusal(answer: "httpx.Response") -> Exception:
     except ValueError:
         problem = None
     where = f"{answer.request.method} {answer.url.netloc.decode()}"
-    # A problem that is not ours is a proxy's, or of a server that has no place for one more connection.
+    # A problem that is not ours comes from a proxy, or from a server with no room for another connection.
     if not (problem and problem.is_ours) and (answer.status_code >= 500 or answer.status_code in {408, 429}):
-        return ConnectionFailed(f"{where} answers {answer.status_code}")
+        return ConnectionFailed(f"{where} answered {answer.status_code}")
     if problem is not None:
         return error_for(problem)
-    return ProtocolMismatch(f"{where} answers {answer.status_code}: {answer.text[:300]}")
+    return ProtocolMismatch(f"{where} answered {answer.status_code}: {answer.text[:300]}")
 
 
 def _measure(data: bytes | Path) -> tuple[int, str]:
@@ -204,7 +204,7 @@ def _measure(data: bytes | Path) -> tuple[int, str]:
 
 
 async def _pieces(data: bytes | Path, size: int, check: Callable[[], None]) -> AsyncIterator[bytes]:
-    """Give the first `size` bytes: a file that is still written to, such as a log, is what it was when it was measured.
+    """Yield the first `size` bytes; a file that is still being written to, such as a log, is sent as it was measured.
 
     Raises `InvalidArguments` for a file that has become shorter.
     """
@@ -218,7 +218,7 @@ async def _pieces(data: bytes | Path, size: int, check: Callable[[], None]) -> A
         while size > 0:
             piece = await in_thread(file.read, min(size, CHUNK))
             if not piece:
-                raise InvalidArguments(f"{data} became shorter while it was uploaded: upload a copy of it")
+                raise InvalidArguments(f"{data} shrank while it was uploaded: upload a copy of it")
             check()
             size -= len(piece)
             yield piece

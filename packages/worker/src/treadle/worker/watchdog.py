@@ -1,4 +1,4 @@
-"""The watchdog: a thread that ends the code of targets with their leases, and says which task blocks the event loop."""
+"""The watchdog: a thread that ends targets' code when their leases end, and reports what blocks the event loop."""
 
 import asyncio
 import logging
@@ -15,26 +15,26 @@ from treadle.worker.lease import LOOKS, Held, Leases, stop_margin
 log: logging.Logger = logging.getLogger("treadle.worker")
 
 BLOCKED = 2.0
-"""Seconds after which an event loop that has made no turn is called blocked."""
+"""Seconds without a turn of the event loop after which it is called blocked."""
 
 OVERSLEPT = 0.5
-"""Seconds by which the watchdog itself is late when the whole process was frozen."""
+"""If the watchdog itself is late by so many seconds, the whole process was frozen."""
 
 WOKEN = 1.0
-"""Seconds that code which was frozen with the whole process has to stop by itself: on a busy machine the loop of one
-that woke did not come to its turn within the 50 ms of the next look."""
+"""Seconds that code has to stop by itself after the whole process was frozen: on a busy machine the event loop did not
+get a turn within the 50 ms before the next look."""
 
 
 def end_process() -> None:
-    """End this process at once, whatever runs in it."""
+    """End this process at once, whatever is running in it."""
     os._exit(75)
 
 
 class Watchdog:
-    """Enforces the end of targets' leases (G5), and watches the loop that it is made in.
+    """Enforces the end of targets' leases (G5), and watches the event loop in which it was created.
 
-    `abort` ends the process: a coroutine that holds a target, ignores its cancellation and has lost its lease can be
-    stopped by nothing less, and another worker is about to start.
+    `abort` ends the process: nothing less stops a coroutine that holds a target, ignores its cancellation and has lost
+    its lease, and another worker is about to start.
     """
 
     def __init__(self, leases: Leases, *, abort: Callable[[], None] = end_process) -> None:
@@ -45,10 +45,10 @@ class Watchdog:
         self._is_stopping = False
         self._turned = monotonic()
         self._woken_at = float("-inf")
-        """When the process went on that was frozen."""
+        """When the process last woke after it was frozen."""
         self._is_asked = False
         self._has_warned = False
-        # What is bound where it is made, the worker, stands in its lines too.
+        # In a copy of the context, so that its log lines, too, name the worker that is bound in it.
         self._thread = threading.Thread(
             target=copy_context().run, args=(self._run,), name="treadle-watchdog", daemon=True
         )
@@ -80,7 +80,7 @@ class Watchdog:
 
     def _end_lost_targets(self, *, was_frozen: bool) -> None:
         if was_frozen:
-            # Nor has anything blocked the loop meanwhile.
+            # The process was frozen, so the loop was not blocked by code.
             self._woken_at = self._turned = monotonic()
         for held in self._targets():
             now = monotonic()
@@ -92,16 +92,18 @@ class Watchdog:
             if held.kill is not None:
                 held.kill()
             elif held.last_moment > self._woken_at or now >= self._woken_at + WOKEN:
-                # Whoever slept past it may overlap with another anyway, until it has woken.
+                # If it slept past that moment, it may overlap with another worker anyway, until it has woken.
                 self._end_process_for(held)
 
     def _end_process_for(self, held: Held) -> None:
         target = held.claim.get("target")
-        log.critical("task %s can't be stopped and loses its target %r: the worker ends itself", held.key[0], target)
+        log.critical(
+            "task %s can't be stopped and is losing its target %r: the worker ends itself", held.key[0], target
+        )
         self._abort()
 
     def _look_at_loop(self) -> None:
-        """Ask the loop for a sign of life while it has work, and tell once when none comes."""
+        """Ask the loop for a sign of life while it has work, and warn once when none comes."""
         if self._is_asked:
             blocked = monotonic() - self._turned
             if blocked > BLOCKED and not self._has_warned:
@@ -114,16 +116,16 @@ class Watchdog:
 
     def _turn(self) -> None:
         if self._has_warned:
-            log.warning("the event loop goes on after %.1f s", monotonic() - self._turned)
+            log.warning("the event loop is running again after %.1f s", monotonic() - self._turned)
         self._is_asked = self._has_warned = False
 
     def _explain(self, blocked: float) -> str:
         running = asyncio.current_task(self._loop)
         who = "something" if running is None else running.get_name()
-        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - what blocks can't be asked
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - the blocked thread can't be asked
         return (
             f"{who} has blocked the event loop for {blocked:.1f} s{_place(frame)}: make it a plain def, which runs in a"
-            " thread, or call what blocks by asyncio.to_thread"
+            " thread, or move the blocking call to asyncio.to_thread"
         )
 
     def _in_loop(self, call: Callable[..., object], *arguments: object) -> None:

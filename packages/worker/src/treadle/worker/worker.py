@@ -1,4 +1,4 @@
-"""The worker: claims tasks, runs them, and reports how they ended."""
+"""The worker, which claims tasks, runs them, and reports how they ended."""
 
 import asyncio
 import logging
@@ -35,29 +35,30 @@ if TYPE_CHECKING:
 log = logging.getLogger("treadle.worker")
 
 _LOOP_STOPPED = "Event loop stopped before Future completed."
-"""What asyncio and uvloop say of a loop that was stopped from within."""
+"""The message of asyncio and uvloop for a loop that was stopped from within."""
 
 
 class Worker:
     """Runs tasks until it is stopped: `Worker([rdf], concurrency=8).run()`.
 
     - `concurrency`: the most weight of tasks that runs at once.
-    - `min_concurrency`: ask for more tasks only when less weight than this runs.
-    - `prefetch`: weight to claim beyond the concurrency, which saves a round trip where tasks are short. By default the
-      server gives as much ahead as the worker finishes in 0.1 s and one round trip; what has not moved on within one or
-      two seconds is handed back.
-    - `url`, `token`, `codec` (the keys of encrypted tasks): by default from the environment, as the defaults of tasks.
+    - `min_concurrency`: ask for more tasks only when less weight than this is running.
+    - `prefetch`: weight to claim beyond the concurrency, which saves a round trip when tasks are short. By default the
+      server hands out ahead as much as the worker finishes in 0.1 s and one round trip; a task that has waited one or
+      two seconds without moving on is handed back.
+    - `url`, `token`, `codec` (the keys of encrypted tasks): by default from the environment, as are the tasks'
+      defaults.
     - `lifespan`: an async context manager whose value all tasks share as `ctx.resources`.
     - `middleware`: wraps each run, the first one outermost: `async def m(ctx, call_next)`.
-    - `drain_grace`: seconds (or a timedelta) that running tasks have to finish when the worker is stopped; the rest is
-      handed back.
+    - `drain_grace`: seconds (or a timedelta) that running tasks have to finish when the worker is stopped; tasks that
+      do not are handed back.
     - `max_idle`: stop after so many seconds (or a timedelta) connected to a server with nothing to run.
-    - `replace_schema`: let a new version of a task replace the registered schema. A version that only widens it, by an
-      optional argument for instance, does so without.
+    - `replace_schema`: let a new version of a task replace the registered schema. A version that only widens it, for
+      instance by an optional argument, may replace it anyway.
 
     Raises `DuplicateTask` when two tasks share a name; `DefinitionError` for an invalid task, lifespan or middleware,
     and for a task with isolation="process" that a child process can't import; `NoCodec` for an encrypted task without
-    keys; `ValueError` for numbers out of bounds; `InvalidSetting` for an invalid URL or key.
+    keys; `ValueError` for numbers out of range; `InvalidSetting` for an invalid URL or key.
     """
 
     def __init__(
@@ -119,34 +120,35 @@ class Worker:
             sealer=sealer,
         )
         self.ready: asyncio.Event = asyncio.Event()
-        """Set once the worker is open at the server and takes tasks; another one once it has ended."""
+        """Set once the server has accepted the worker and it takes tasks; replaced by a new event when the worker has
+        ended."""
         self.id: str | None = None
-        """The worker's id at the server, once it is ready."""
+        """The worker's id on the server, once it is ready."""
         self._stops = asyncio.Event()
         self._hurry: Callable[[], None] | None = None
         self._taken: Callable[[str], TreadleError] = LoopTaken
         self._loop: asyncio.AbstractEventLoop | None = None
-        """Where it runs at this moment."""
+        """The event loop in which it is running."""
 
     def __getstate__(self) -> Never:
-        raise TypeError("a worker belongs to the process that it was made in: make one in each")
+        raise TypeError("a worker belongs to the process that created it: create one in each process")
 
     def run(self) -> None:
         """Run until SIGTERM, SIGINT, SIGHUP or `stop`, then drain. A second signal ends the grace.
 
-        A second SIGHUP does not, since closing a terminal sends two; under nohup SIGHUP is ignored. Outside of the main
-        thread no signal ends the worker, only `stop`. If `TREADLE_LOG_FORMAT` is set and nothing writes the process's
-        log yet, the log goes to standard error; JSON needs structlog, and raises `treadle.logs.NoStructlog` without it.
+        A second SIGHUP does not, because closing a terminal sends two; under nohup SIGHUP is ignored. Outside the main
+        thread no signal ends the worker, only `stop`. If `TREADLE_LOG_FORMAT` is set and logging is not configured yet,
+        the log is written to standard error; JSON needs structlog, and raises `treadle.logs.NoStructlog` without it.
 
-        Raises `WouldBlock` where an event loop runs already: use `await worker.run_async()` there. Raises the
-        `ProblemError` of a server that refuses the worker (`Unauthorized`, `Forbidden`, `SchemaConflict` …);
-        `DuplicateTask` when another module's task of the same name is in use in this process at that server;
+        Raises `WouldBlock` if an event loop is already running: use `await worker.run_async()` there. Raises the
+        `ProblemError` with which a server refuses the worker (`Unauthorized`, `Forbidden`, `SchemaConflict` …);
+        `DuplicateTask` when this process already uses another module's task of the same name at that server;
         `DefinitionError` for an annotation that JSON Schema can't describe, for an invalid lifespan, and in a child
         process that imports the program (put the call under `if __name__ == "__main__":`); `InvalidArguments` for a
-        schedule whose arguments its task does not take; and `LoopTaken` when a task's code ends the event loop.
+        schedule with arguments that its task does not accept; and `LoopTaken` when a task's code ends the event loop.
         """
         if has_loop():
-            raise WouldBlock("an event loop runs in this thread already: use `await worker.run_async()`")
+            raise WouldBlock("an event loop is already running in this thread: use `await worker.run_async()`")
         if "log_format" in self.config.settings.model_fields_set:
             logs.begin(self.config.settings.log_format)
         for sentence in untold():
@@ -155,7 +157,7 @@ class Worker:
             try:
                 runner.run(self._run_with_signals())
             except asyncio.CancelledError:
-                # Nobody else has the task that this is: signals are handled.
+                # Signals are handled, and nobody else has this asyncio task to cancel, so a task's code did it.
                 from treadle.worker.worker_run import CANCELLED
 
                 raise self._taken(CANCELLED) from None
@@ -165,15 +167,15 @@ class Worker:
                 raise self._taken("stopped the loop") from None
 
     async def run_async(self) -> None:
-        """Run in this event loop until `stop` is called; raises as `run`. Cancelling it hands back what runs.
+        """Run in this event loop until `stop` is called; raises as `run` does. Cancelling it hands back running tasks.
 
-        A worker that has ended may run again, in another loop too; one that runs raises `RuntimeError`, from `run` too,
-        and so does one that is awaited where no event loop of asyncio's runs, as under Trio.
+        A worker that has ended may run again, even in another loop. Raises `RuntimeError` if it is already running, as
+        `run` does, and if no asyncio event loop is running, as under Trio.
         """
         if not has_loop():
             raise RuntimeError(
-                "no event loop of asyncio's runs here, which a worker wants: under Trio let it have a thread,"
-                " `await anyio.to_thread.run_sync(worker.run)`, and end it by `worker.stop()`"
+                "no asyncio event loop is running here, and a worker needs one: under Trio run it in a thread,"
+                " `await anyio.to_thread.run_sync(worker.run)`, and end it with `worker.stop()`"
             )
         await self._run(is_alone=False)
 
@@ -183,12 +185,12 @@ class Worker:
 
         check_may_begin()
         if self._loop is not None and not self._loop.is_closed():
-            raise RuntimeError("this worker runs already: make another one, Worker([…]), to have two")
+            raise RuntimeError("this worker is already running: create another Worker([…]) to run two")
         self._loop = asyncio.get_running_loop()
         try:
             for task in self.config.tasks.values():
                 self.config.names.check(task)
-                # What can't be described is told here, and not to each connection anew.
+                # Errors in a registration are raised here once, rather than on each connection.
                 task.registration(self.config.settings)
                 if task.schedule is not None:
                     registration(task, self.config.sealer)
@@ -197,16 +199,16 @@ class Worker:
             await run.work()
         finally:
             self._loop = self._hurry = None
-            # Others, for the next run: they are set by now, and belong to this loop.
+            # New ones for the next run: the old ones are set by now, and belong to this loop.
             self.ready, self._stops = asyncio.Event(), asyncio.Event()
             self.config.names.clear()
 
     def stop(self) -> None:
-        """Drain and end; a second call ends the grace. Any thread may call it."""
+        """Drain and end; a second call ends the grace. May be called from any thread."""
         if self._loop is None:
             self._stops.set()
         else:
-            # A loop that is closed has ended meanwhile.
+            # A closed loop means that the worker has just ended.
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._stop_here, self._stops)
 
@@ -228,31 +230,34 @@ def _check_keys(tasks: Iterable[Task[..., Any]], sealer: Sealer) -> None:
     for task in tasks:
         if task.encrypted and not sealer.has_codec:
             raise NoCodec(
-                f"{task.full_name} is encrypted, and the worker has no keys: Worker(codec=…), or set"
+                f"{task.full_name} is encrypted, but the worker has no keys: pass Worker(codec=…), or set"
                 " TREADLE_ENCRYPTION_KEYS"
             )
 
 
 def _check_texts(given: dict[str, object]) -> None:
-    """Raise `ValueError` for what no server keeps."""
+    """Raise `ValueError` for texts that no server accepts."""
     for what, value in given.items():
         if value and not (isinstance(value, str) and len(value) <= LONGEST_TEXT and fault(value) is None):
             raise ValueError(
-                f"{what} is a text of up to {LONGEST_TEXT} characters of valid Unicode without NUL, not {brief(value)}"
+                f"{what} must be a text of up to {LONGEST_TEXT} characters of valid Unicode without NUL,"
+                f" not {brief(value)}"
             )
 
 
 def _check(concurrency: int, min_concurrency: int, prefetch: int | None) -> None:
     numbers = {"concurrency": concurrency, "min_concurrency": min_concurrency, "prefetch": prefetch or 0}
     if wrong := [
-        f"{name} is a whole number, not {brief(value)}" for name, value in numbers.items() if type(value) is not int
+        f"{name} must be a whole number, not {brief(value)}"
+        for name, value in numbers.items()
+        if type(value) is not int
     ]:
         raise ValueError("; ".join(wrong))
     if concurrency < 1:
-        raise ValueError(f"concurrency is the weight that runs at once, at least 1, not {brief(concurrency)}")
+        raise ValueError(f"concurrency, the weight that runs at once, must be at least 1, not {brief(concurrency)}")
     if not 0 <= min_concurrency <= concurrency:
         raise ValueError(
-            f"min_concurrency is from 0 to the concurrency of {brief(concurrency)}, not {brief(min_concurrency)}"
+            f"min_concurrency must be from 0 to the concurrency of {brief(concurrency)}, not {brief(min_concurrency)}"
         )
     if prefetch is not None and prefetch < 0:
-        raise ValueError(f"prefetch is the weight that waits here, 0 or more, not {brief(prefetch)}")
+        raise ValueError(f"prefetch, the weight claimed ahead, must be 0 or more, not {brief(prefetch)}")

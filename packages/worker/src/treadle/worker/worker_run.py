@@ -1,4 +1,4 @@
-"""One run of a worker, from its opening to its drain: what connects the link to the server and the code that runs."""
+"""One run of a worker, from its opening to its drain: it connects the link to the server with the running code."""
 
 import asyncio
 import logging
@@ -48,30 +48,32 @@ if TYPE_CHECKING:
 log: logging.Logger = logging.getLogger("treadle.worker")
 
 LAST_REPORTS = 5.0
-"""Seconds that a worker which ends waits for an answer, to its last reports for instance; less if its grace is over."""
+"""Seconds for which an ending worker waits for an answer, such as to its last reports; less if its grace is over."""
 
 LEAST_WAIT = 2.0
-"""Seconds that it waits for one in any case: less would take a busy server for one that is not there."""
+"""The least seconds that it waits for an answer: less would mistake a busy server for an absent one."""
 
 LAST_CODE = 5.0
 """Seconds that code which was told to stop gets, before the worker ends without it."""
 
 
-CANCELLED = "cancelled the worker's own tasks, which asyncio.all_tasks() names too"
-"""How code has taken the worker's loop; or it has stopped it."""
+CANCELLED = "cancelled the worker's own tasks, which asyncio.all_tasks() returns too"
+"""One of the two ways in which code takes the worker's event loop; the other is to stop it."""
 
 WITH_THE_LOOP = (
-    "the worker is cancelled with everything in its event loop, as asyncio.run does at its end: what ran is missed when"
-    " its leases end. Call stop() and await run_async() before"
+    "the worker was cancelled with everything in its event loop, as asyncio.run does at its end: its tasks are"
+    " requeued when their leases end. Call stop() and await run_async() first"
 )
 
-OF_THE_SERVER = "the worker is given none of %s: what is in @internal the server runs, `treadle server --internal`"
+OF_THE_SERVER = (
+    "the worker gets no tasks of %s: the server itself runs what is in @internal, `treadle server --internal`"
+)
 
 
 class WorkerRun:
-    """A worker at work. `stops` ends it; `on_open` is told its id each time the server has taken it.
+    """A worker at work. `stops` ends it; `on_open` is called with its id each time the server has accepted it.
 
-    With `is_alone` its event loop is its own, and not that of a program which ends when it likes.
+    With `is_alone` the event loop is its own, not that of a program that may end it at any time.
     """
 
     def __init__(
@@ -107,13 +109,13 @@ class WorkerRun:
         self._is_ending = False
         self._has_limits = any(task.limits for task in config.tasks.values())
         self._has_schedules = any(task.schedule is not None for task in config.tasks.values())
-        """Whether there are schedules that the server has not been told yet."""
+        """Whether there are schedules that the server has not been sent yet."""
         self._runner: Runner
         self._helper: Client
         self._task: asyncio.Task[object]
 
     async def work(self) -> None:
-        """Work until `stops` is set, then drain; raises what the server refused the worker for."""
+        """Work until `stops` is set, then drain; raises the error with which the server refused the worker."""
         task = asyncio.current_task()
         assert task is not None
         self._task = task
@@ -124,7 +126,7 @@ class WorkerRun:
             try:
                 await self._work()
             except LifespanCut:
-                log.warning("the lifespan was cancelled: the worker was to end, and waited for it")
+                log.warning("the lifespan was cancelled: the worker was ending, and had to wait for it")
         if self._fatal is not None:
             raise self._fatal
 
@@ -143,7 +145,7 @@ class WorkerRun:
                 await _to_its_end(self._end())
 
     def hurry(self) -> None:
-        """End the grace: stop what runs."""
+        """End the grace: stop what is running."""
         self._hurries.set()
         self._stop_runs()
 
@@ -157,13 +159,13 @@ class WorkerRun:
         manager: object = self._config.lifespan()
         if not isinstance(manager, AbstractAsyncContextManager):
             raise DefinitionError(
-                f"the lifespan gives {brief(manager)}, which is no async context manager: put @asynccontextmanager"
-                " before an async function that yields once"
+                f"the lifespan returned {brief(manager)}, which is not an async context manager: put"
+                " @asynccontextmanager before an async function that yields once"
             )
         return Cuttable(manager, self._stops, self._hurries)
 
     def _client(self) -> Client:
-        # Tasks that submit tasks find an open client; it connects when one does.
+        # Tasks that submit tasks find this client open; it connects when one of them does.
         config = self._config
         codec = config.sealer.codec
         return Client(",".join(config.urls), config.token, settings=config.settings, default=False, codec=codec)
@@ -212,7 +214,7 @@ class WorkerRun:
         return task
 
     def _keep(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
-        """Begin what the worker can't be without: whoever cancels it before the worker's end has ended the worker."""
+        """Start a task that the worker can't do without: whoever cancels it before the worker's end ends the worker."""
         task = self._spawn(work)
         task.add_done_callback(self._look_at)
         return task
@@ -225,66 +227,67 @@ class WorkerRun:
             self._stops.set()
 
     def taken(self, how: str) -> TreadleError:
-        """Return what the worker ends with when code did this to its event loop; it names what ran there."""
+        """Return the error for code that did `how` to the event loop; it names the async tasks running there."""
         running = self._runner.running if self._has_begun else ()
         ran = {held.claim["job_name"] for held in running if self._config.tasks[held.claim["job_name"]].is_async}
-        whose = f"; of async tasks {', '.join(sorted(ran))} ran" if ran else ""
+        whose = f"; async tasks running then: {', '.join(sorted(ran))}" if ran else ""
         self._fatal = self._fatal or LoopTaken(
-            f"code in the worker's event loop {how}, and the worker ends{whose}: let it cancel only what it began, or"
+            f"code in the worker's event loop {how}, so the worker ends{whose}: let it cancel only what it started, or"
             ' give it isolation="process"'
         )
         return self._fatal
 
     async def _drain(self, grace: float) -> None:
-        """Take no more, let what runs end within `grace` seconds, and hand the rest back.
-
-        Nor does a server that answers nothing keep it for longer, but for `LEAST_WAIT`.
-        """
+        """Take no more, let what is running end within `grace` seconds or at least `LEAST_WAIT`, hand the rest back."""
         self._is_ending = True
         over = monotonic() + grace
         self._leases.is_draining = self._runner.is_draining = True
-        # Told first: what is handed back must not be pushed here again.
+        # First of all, so that the server does not push again what is handed back.
         is_heard = not self._reporter.online.is_set() or await self._tell_draining(_patience(grace))
         self._runner.return_waiting()
         if not await self._let_end(over - monotonic()):
             runs = counted(len(self._runner.running), "run")
-            log.warning("%s did not end in time: stopped, and handed back", runs)
+            log.warning("%s did not end in time: stopped and handed back", runs)
             self._stop_runs()
             await self._runner.idle(LAST_CODE)
             self._runner.abandon()
         if not self._connector.has_opened or (self._fatal is not None and not self._connector.is_open):
-            # There is nobody to tell: no server was reached, or it has refused the worker and takes nothing from it.
+            # There is nobody to tell: no server was reached, or it has refused the worker and accepts nothing from it.
             return
         left = over - monotonic()
         if not await self._reporter.flushed(_patience(left) if is_heard else left):
-            log.error("the server did not take the last reports: their leases will run out")
+            log.error("the server did not accept the last reports: their leases will run out")
         elif is_heard:
             await self._remove(_patience(over - monotonic()))
 
     async def _tell_draining(self, patience: float) -> bool:
-        """Tell the server to push nothing more; return whether it is there, which it is unless it is silent."""
+        """Tell the server to push nothing more; return False if it does not answer in time."""
         try:
             async with asyncio.timeout(patience):
                 await self._leases.beat()
         except TimeoutError:
-            log.warning("the server did not answer within %s: the worker ends without it", in_seconds(patience))
+            log.warning(
+                "the server did not answer within %s: the worker ends without waiting for it", in_seconds(patience)
+            )
             self._reconnect()
             return False
         return True
 
     async def _remove(self, patience: float) -> None:
-        """Remove the worker from the server, which waits for it no longer."""
-        # After its removal there is nothing to beat for.
+        """Remove the worker from the server, so that the server no longer waits for it."""
+        # After its removal there is nothing to send heartbeats for.
         self._beating.cancel()
         try:
             async with asyncio.timeout(patience):
                 await self._connector.close_worker()
         except (TreadleError, TimeoutError) as error:
             why = str(error) or "the server did not answer in time"
-            log.warning("the worker could not be removed, and will be missed: %s", why)
+            log.warning(
+                "the worker could not be removed, and the server will remove it when its heartbeats are missed: %s", why
+            )
 
     async def _let_end(self, grace: float) -> bool:
-        """Wait until no code runs; `grace` seconds at most, and not when it hurries. Return whether none does."""
+        """Wait until no code runs, for at most `grace` seconds, or until `hurry`; return whether none is running."""
         ends = [self._spawn(work) for work in (self._runner.idle(grace), self._hurries.wait())]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for end in ends:
@@ -296,7 +299,7 @@ class WorkerRun:
         self._fallback.stop()
         await self._connector.close()
         if not await self._runner.close(LAST_CODE):
-            log.critical("code that ignores its cancellation keeps the worker from ending: it ends itself")
+            log.critical("code that ignores its cancellation keeps the worker from ending: the worker ends itself")
             end_process()
         self._watchdog.stop()
         await self._uploader.close()
@@ -309,21 +312,21 @@ class WorkerRun:
             self._has_limits = False
             self._spawn(warn_of_others(self._config.tasks.values(), self._helper.request))
         if self._has_schedules:
-            # Once in a worker's life: those that connect anew after an outage would undo each other's versions.
+            # Once in a worker's life: workers that reconnect after an outage would undo each other's versions.
             self._has_schedules = False
             self._spawn(self._set_schedules())
         self._on_open(worker_id)
 
     async def _set_schedules(self) -> None:
-        """Tell the server the tasks' schedules; what it refuses as wrong ends the run."""
+        """Send the tasks' schedules to the server; if it refuses one as invalid, the worker ends."""
         for task in self._config.tasks.values():
             if task.schedule is None:
                 continue
             try:
                 await self._set_schedule(task)
             except (Forbidden, ScheduleNotFound) as error:
-                # Another user's, be it seen or not.
-                log.warning("the schedule of %s stays as it is: %s", task.full_name, error)
+                # It is another user's, visible or not.
+                log.warning("the schedule of %s is left unchanged: %s", task.full_name, error)
             except ProblemError as error:
                 self._give_up(error)
                 return
@@ -341,12 +344,12 @@ class WorkerRun:
                 return
 
     def _give_up(self, error: TreadleError) -> None:
-        log.error("the server refuses the worker: %s", error)
+        log.error("the server refused the worker: %s", error)
         self._fatal = error
         self._stops.set()
 
     def _on_answer(self, report: ReportData, answer: Answer) -> None:
-        """A report that ends a run was answered, or another one was refused."""
+        """Handle the answer to a report that ends a run, or the refusal of any other report."""
         held = self._leases.held.get((report["task_id"], report["run_id"]))
         status, is_end = answer["status"], report["kind"] in ENDS
         if is_untaken(report, answer):
@@ -363,7 +366,7 @@ class WorkerRun:
         elif status in {404, 409}:
             self._leases.stop_run(held, "gone")
 
-    # The connector is made with these, which say over it what they have to say.
+    # The parts that the connector is built from reach it only through these.
 
     async def _send_reports(self, reports: list[ReportData]) -> list[Answer]:
         return await self._connector.reports(reports)
@@ -372,15 +375,15 @@ class WorkerRun:
         return await self._connector.beat(body)
 
     def _reconnect(self) -> None:
-        """A heartbeat was not answered: what the connection leads to is not there any more, though nobody said so."""
+        """Break the connection after an unanswered heartbeat: its other end is gone, although nothing has said so."""
         self._connector.drop()
 
 
 async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await what has an end of its own, whatever is cancelled meanwhile.
+    """Await work that ends by itself, even if this task is cancelled meanwhile.
 
-    Code that has cancelled all tasks and waits for them does so once more when it is cancelled itself: the worker
-    would be cut off in its end, and wait for that code, which waits for the worker.
+    Code that has cancelled all tasks and waits for them does so again when it is itself cancelled: that would cut the
+    worker's end short, and leave the worker waiting for code that waits for the worker.
     """
     ending = asyncio.get_running_loop().create_task(work)
     while not ending.done():
@@ -392,5 +395,5 @@ async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
 
 
 def _patience(left: float) -> float:
-    """Return for how many seconds an answer is waited for when so many are left of the grace."""
+    """Return for how many seconds to wait for an answer when `left` seconds of the grace are left."""
     return max(LEAST_WAIT, min(LAST_REPORTS, left))

@@ -1,4 +1,4 @@
-"""Everything that can be asked of the writer."""
+"""All commands that the writer takes."""
 
 from treadle_server.engine.commands.artifacts import AnnounceArtifact, StoreArtifact, SweepArtifacts
 from treadle_server.engine.commands.base import Each

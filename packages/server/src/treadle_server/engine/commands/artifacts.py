@@ -1,7 +1,7 @@
-"""Artifacts are announced, stored and swept: their rows; the objects stand in a store of their own.
+"""Commands that announce, store and sweep artifacts: their rows only, since the objects are in a store of their own.
 
-A row makes its object visible. It is written in the transaction that looks at the run, so that an upload which races
-the run's report is either stored before it, or refused after it (C10).
+A row makes its object visible. It is written in the transaction that checks the run, so that an upload which races the
+run's report is either stored before it or refused after it (C10).
 """
 
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import ArtifactConflict, ArtifactNotFound, Forbidden
 
 MOST = 100
-"""Artifacts that one sweep deletes at once."""
+"""How many artifacts one sweep deletes at most."""
 
 ABANDONED = timedelta(days=1)
-"""When an upload that was announced and never stored is forgotten: a long one takes hours, not days."""
+"""How long after its announcement an unfinished upload is forgotten: a long one takes hours, not days."""
 
 
 def _read_upload(reads: ReadSet, task_id: TaskId, artifact: Artifact) -> None:
@@ -32,22 +32,22 @@ def _read_upload(reads: ReadSet, task_id: TaskId, artifact: Artifact) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class AnnounceArtifact(OneRow):
-    """Announces an upload of an open run, or of one that has just ended in an exception."""
+    """Announces an upload by an open run, or by one that has just ended in an exception."""
 
     principal: Principal
     task_id: TaskId
     wanted: Artifact
-    """What is to be there; its task's seq is not known yet."""
+    """The artifact as it is to be; its task's seq is not known yet."""
     is_expiry_named: bool
 
     def reads(self, reads: ReadSet) -> None:
-        """Read the task, the run's record if it is over, who had it, and an artifact of that name."""
+        """Read the task, the run's record if it has ended, its worker, and an artifact of that name."""
         _read_upload(reads, self.task_id, self.wanted)
 
     def apply(self, work: UnitOfWork) -> Artifact:
-        """Return the artifact: the one that was announced before, when it is the same.
+        """Return the artifact, or the one that was announced before if it is the same.
 
-        Raises `TaskNotFound`, `StaleRun`, `Forbidden`, or `ArtifactConflict`: the run is over, or has an artifact of
+        Raises `TaskNotFound`, `StaleRun`, `Forbidden`, or `ArtifactConflict` if the run has ended or has an artifact of
         that name with other content.
         """
         task = get_task(work, self.task_id)
@@ -60,7 +60,7 @@ class AnnounceArtifact(OneRow):
             work.add_artifact(self.wanted)
             return self.wanted
         if kept.is_expired(work.now):
-            raise ArtifactConflict(f"artifact {kept.name!r} has expired and is being removed; take another name")
+            raise ArtifactConflict(f"artifact {kept.name!r} has expired and is being removed: choose another name")
         if not same_upload(kept, self.wanted, is_expiry_named=self.is_expiry_named):
             has = "already has" if kept.is_stored else "has announced, but not uploaded,"
             raise ArtifactConflict(
@@ -73,7 +73,7 @@ class AnnounceArtifact(OneRow):
         return kept
 
     def _check_user(self, work: UnitOfWork, task: Task, run: Run | None) -> None:
-        """Refuse whoever is neither the owner of the run's worker nor acts with the run's credential."""
+        """Raise `Forbidden` unless the caller owns the run's worker or acts with the run's credential."""
         worker_id = task.worker_id if run is None else run.worker_id
         worker = work.workers.get(worker_id) if worker_id else None
         if not speaks_for(self.principal, worker, task.id, self.wanted.run_id):
@@ -82,7 +82,7 @@ class AnnounceArtifact(OneRow):
 
 @dataclass(slots=True, kw_only=True)
 class StoreArtifact(OneRow):
-    """Makes an upload visible, whose object is complete."""
+    """Makes an upload visible once its object is complete."""
 
     task_id: TaskId
     artifact: Artifact
@@ -91,14 +91,14 @@ class StoreArtifact(OneRow):
     sha256: bytes
 
     def reads(self, reads: ReadSet) -> None:
-        """Read the task, the run's record if it is over, and the artifact."""
+        """Read the task, the run's record if it has ended, and the artifact."""
         _read_upload(reads, self.task_id, self.artifact)
 
     def apply(self, work: UnitOfWork) -> Artifact:
-        """Return the artifact, whose location is another when the same bytes were stored before.
+        """Return the artifact; if the same bytes were stored before, its location is the earlier one.
 
-        Raises `TaskNotFound`, `StaleRun`, `ArtifactNotFound` when it has expired, and `ArtifactConflict`: the run is
-        over, or the artifact is stored with other content.
+        Raises `TaskNotFound`, `StaleRun`, `ArtifactNotFound` if it has expired, and `ArtifactConflict` if the run has
+        ended or the artifact is stored with other content.
         """
         task = get_task(work, self.task_id)
         kept = work.artifacts.get(self.artifact.key)
@@ -106,7 +106,7 @@ class StoreArtifact(OneRow):
             raise ArtifactNotFound(f"the upload of {self.artifact.name!r} is no longer expected; announce it again")
         if kept.is_stored:
             if kept.sha256 != self.sha256:
-                raise ArtifactConflict(f"artifact {kept.name!r} is stored already, with other content")
+                raise ArtifactConflict(f"artifact {kept.name!r} is already stored with different content")
             return kept
         run = work.resolved.get((task.seq, kept.run_id))
         check_uploadable(task, run, kept.run_id, work.now)
@@ -118,7 +118,7 @@ class StoreArtifact(OneRow):
 
 @dataclass(slots=True)
 class SweepArtifacts:
-    """Deletes the rows of artifacts that expired, and of uploads that were abandoned."""
+    """Deletes the rows of expired artifacts and abandoned uploads."""
 
     rows = MOST
 
@@ -127,7 +127,7 @@ class SweepArtifacts:
         reads.dead_artifacts = (MOST, ABANDONED)
 
     def apply(self, work: UnitOfWork) -> list[str]:
-        """Return where their objects are, for the caller to remove after the commit."""
+        """Return the locations of their objects, for the caller to remove after the commit."""
         for artifact in work.dead_artifacts:
             work.remove_artifact(artifact)
         return [artifact.location for artifact in work.dead_artifacts]

@@ -1,4 +1,4 @@
-"""What a command is: it says what it needs read, and then changes the unit of work or refuses."""
+"""What a command is: it declares what it needs to have read, and then changes the unit of work or refuses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ class Command(Protocol[R_co]):
     """One request to the writer. `apply` checks everything before it changes anything."""
 
     def reads(self, reads: ReadSet) -> None:
-        """Add what is to be read."""
+        """Add to `reads` what the command needs to have read."""
         ...
 
     def apply(self, work: UnitOfWork) -> R_co:
-        """Change the unit of work and return the answer, or raise a `Refused` and leave it as it was."""
+        """Change the unit of work and return the answer, or raise a `Refused` error and leave it unchanged."""
         ...
 
     @property
     def rows(self) -> int:
-        """Return how many tasks it may write; a batch is bounded by their sum."""
+        """Return how many tasks it may write; their sum bounds a batch."""
         ...
 
 
@@ -41,22 +41,22 @@ class OneRow:
 
 @dataclass(slots=True)
 class Each(Generic[R]):
-    """Commands of which each is applied by itself: one that is refused leaves the others (E11)."""
+    """Several commands that succeed or fail independently (E11)."""
 
     ones: Sequence[Command[R]]
 
     @property
     def rows(self) -> int:
-        """Return how many tasks they may write."""
+        """Return how many tasks the commands may write."""
         return sum(one.rows for one in self.ones)
 
     def reads(self, reads: ReadSet) -> None:
-        """Read what each of them needs."""
+        """Read what each command needs."""
         for one in self.ones:
             one.reads(reads)
 
     def apply(self, work: UnitOfWork) -> list[R | TreadleError]:
-        """Return the answer to each, or why it is refused."""
+        """Return the answer or refusal of each command."""
         answers: list[R | TreadleError] = []
         for one in self.ones:
             try:
@@ -67,7 +67,7 @@ class Each(Generic[R]):
 
 
 def get_task(work: UnitOfWork, task_id: TaskId) -> Task:
-    """Return the task as the batch has it by now. Raises `TaskNotFound` when it was not found."""
+    """Return the task as the batch has changed it so far. Raises `TaskNotFound` if there is no such task."""
     if (task := work.tasks.get(task_id)) is None:
         raise TaskNotFound(f"there is no task {task_id}")
     return task

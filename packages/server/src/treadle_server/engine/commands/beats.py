@@ -1,4 +1,4 @@
-"""Heartbeats: leases are renewed, and the worker learns what it must stop."""
+"""Heartbeats: they renew leases, and tell the worker what it must stop."""
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -23,7 +23,7 @@ from treadle_server.engine.unit_of_work import UnitOfWork
 
 @dataclass(slots=True)
 class Beaten:
-    """What a heartbeat is answered."""
+    """The answer to a heartbeat."""
 
     worker: Worker
     cancel: list[RunKey] = field(default_factory=list)
@@ -31,12 +31,12 @@ class Beaten:
     gone: list[RunKey] = field(default_factory=list)
     taken_until: list[Lease] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
-    """Of runs that are over, whose code still runs: renewed like leases."""
+    """Renewed holds: of runs that have ended but whose code still runs."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Beat:
-    """A worker's heartbeat; `tasks` None renews every lease that it holds."""
+    """A worker's heartbeat; if `tasks` is None, it renews every lease that the worker holds."""
 
     principal: Principal
     worker_id: WorkerId
@@ -44,11 +44,11 @@ class Beat:
     stopped: list[RunRef] = field(default_factory=list)
     draining: bool | None = None
     revives: bool = True
-    """Whether a lost worker is back by it: on the socket, whose slot says what it serves."""
+    """Whether it brings a lost worker back: true on the socket, where the slot says what the worker serves."""
 
     @property
     def rows(self) -> int:
-        """Return how many tasks it may write."""
+        """Return how many tasks the heartbeat may write."""
         return 1 + len(self.tasks or ())
 
     def reads(self, reads: ReadSet) -> None:
@@ -59,7 +59,7 @@ class Beat:
             reads.runs.add((TaskId(ref.task_id), ref.run_id))
 
     def apply(self, work: UnitOfWork) -> Beaten:
-        """Renew what is the worker's. Raises `WorkerNotFound` or `Forbidden`."""
+        """Renew what the worker holds. Raises `WorkerNotFound` or `Forbidden`."""
         worker = self._worker(work)
         if not self.revives:
             check_present(worker)
@@ -93,7 +93,7 @@ class Beat:
         )
 
     def _had(self, work: UnitOfWork, ref: RunRef) -> bool:
-        """Return whether the run is or was this worker's: no credential keeps another worker alive."""
+        """Return whether the run is or was this worker's: a credential must not keep another worker alive."""
         if (task := work.tasks.get(TaskId(ref.task_id))) is None:
             return False
         run = work.resolved.get((task.seq, ref.run_id))
@@ -101,7 +101,7 @@ class Beat:
         return holder == self.worker_id
 
     def _stop(self, work: UnitOfWork, ref: RunRef) -> None:
-        """End the hold of a run that was this worker's; whatever else is named is not its to end."""
+        """End the hold of a run if it was this worker's; other runs are ignored."""
         if (task := work.tasks.get(TaskId(ref.task_id))) is None:
             return
         run = work.resolved.get((task.seq, ref.run_id))
@@ -114,7 +114,7 @@ class Beat:
         if task is not None and task.is_leased and (task.worker_id, task.run_id) == (self.worker_id, renewal.run_id):
             self._renew(work, task, renewal.usage, answer)
         elif task is not None and (hold := self._hold(work, task, renewal.run_id)) is not None:
-            # The code still runs though its task is over: the hold lives as long as it says so.
+            # The run has ended but its code still runs: the hold lasts as long as the worker names the run.
             until = max(hold.until, work.now + timedelta(seconds=task.heartbeat_increment))
             renewed = replace(hold, until=until)
             work.renew_hold(renewed)
@@ -129,7 +129,7 @@ class Beat:
 
     def _renew(self, work: UnitOfWork, task: Task, usage: float | None, answer: Beaten) -> None:
         if task.deadline is not None and task.deadline <= work.now:
-            # Past its deadline nothing is renewed, even if the sweeper has not been there yet (C11).
+            # Past the task's deadline nothing is renewed, even if the sweeper has not found it yet (C11).
             expire_task(work, task)
             answer.cancel.append((task.id, task.run_id))
             return
@@ -146,13 +146,13 @@ class Beat:
 
 @dataclass(slots=True, kw_only=True)
 class Reattach:
-    """A worker opens its session again with the runs it still holds; what else was claimed unstarted is returned."""
+    """Resumes a worker's session with the runs that it still holds; its other unstarted claims are returned."""
 
     principal: Principal
     worker_id: WorkerId
     held: list[RunRef] = field(default_factory=list)
     home: str | None = None
-    """The start of the server that is asked: a worker that has gone on to another meanwhile keeps what it has there."""
+    """This start of the server: a worker that has moved to another one meanwhile keeps what it has there."""
 
     @property
     def rows(self) -> int:
@@ -168,7 +168,7 @@ class Reattach:
         return Beat(principal=self.principal, worker_id=self.worker_id, tasks=renewals)
 
     def apply(self, work: UnitOfWork) -> Beaten:
-        """Return what is still the worker's. Raises `WorkerNotFound` or `Forbidden`."""
+        """Return what the worker still holds. Raises `WorkerNotFound` or `Forbidden`."""
         answer = self._beat().apply(work)
         if self.home is not None and work.workers[self.worker_id].home != self.home:
             return answer
@@ -179,19 +179,19 @@ class Reattach:
         for hold in list(work.holds.values()):
             is_its = hold.worker_id == self.worker_id and (hold.task_id, hold.run_id) not in held
             if is_its and hold.is_limited and hold.target_num is None:
-                # What was returned while it was away, and never came to it or has stopped since, takes no room.
+                # The run was returned while the worker was away: it never arrived or has stopped, and takes no room.
                 work.drop_hold(hold)
         return answer
 
 
 @dataclass(slots=True, kw_only=True)
 class ReturnUnstarted:
-    """A session broke and its worker is not back: what was claimed and not started goes back to the queue (G8)."""
+    """Returns to the queue what a worker had claimed but not started when its session broke (G8)."""
 
     principal: Principal
     worker_id: WorkerId
     home: str | None = None
-    """The start of the server whose session broke: a worker that is back at another keeps what it has."""
+    """The start of the server whose session broke: a worker that is back at another one keeps what it has."""
 
     rows = 10
 
@@ -201,7 +201,7 @@ class ReturnUnstarted:
         reads.tasks_of.add(self.worker_id)
 
     def apply(self, work: UnitOfWork) -> int:
-        """Return how many runs were handed back. One with a target waits for the worker's word or its lease."""
+        """Return how many runs were handed back. One with a target stays until its worker reports or its lease ends."""
         returned = 0
         worker = work.workers.get(self.worker_id)
         if worker is not None and self.home is not None and worker.home != self.home:

@@ -1,4 +1,4 @@
-"""An edit: what a submit said of a task is said anew while it waits."""
+"""Edits a waiting task: changes what its submit gave."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ from treadle_server.domain.limits import Named, own_of
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Task, check_times
 from treadle_server.engine.commands.base import OneRow, get_task
-from treadle_server.engine.commands.dependants import judge_anew
+from treadle_server.engine.commands.dependants import apply_policy
 from treadle_server.engine.commands.steps import wait_until
 from treadle_server.engine.commands.submit import held_by, holder_of
 from treadle_server.engine.naming import limits_of, note_limits
@@ -27,37 +27,37 @@ from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import InvalidTaskTransition
 
 _AS_GIVEN = (*(OF_JOB.keys() - {"pool", "heartbeat_increment"}), "payload", "tags", "scopes")
-"""What is a task's own field and nothing else."""
+"""Changes that are copied to the task's field and have no other effect."""
 
 _LIMITING = frozenset({"limits", "payload"})
-"""What decides what a task counts against."""
+"""What decides which limits a task counts against."""
 
 _DUE = frozenset({"delay", "scheduled_at"})
 
 _TIMES = _DUE | {"deadline"}
 
 _SEALED = ("payload", "checkpoint")
-"""What of an encrypted task is encrypted, among what an edit may change."""
+"""What an edit may change that is encrypted in an encrypted task."""
 
 _GUARDED = frozenset({"payload", "checkpoint", "pool"})
-"""What decides which code gets the task's scopes, and what it is to do with them."""
+"""What decides which code gets the task's scopes, and what it does with them."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Edit(OneRow):
-    """Changes a task that does not run: all that a submit says of it, and its checkpoint.
+    """Changes a task that does not run: anything that a submit gives, and its checkpoint.
 
-    A checkpoint stays, and outranks a changed payload, unless it is changed too.
+    The checkpoint stays, and takes precedence over a changed payload, unless it is changed too.
     """
 
     principal: Principal
     task_id: TaskId
     changes: dict[str, Any]
-    """Only what is to be changed, checked in form; `payload`, `tags`, `scopes` and `checkpoint` as JSON text."""
+    """Only the fields to be changed, validated in form; `payload`, `tags`, `scopes` and `checkpoint` are JSON text."""
     if_version: int | None = None
 
     def reads(self, reads: ReadSet) -> None:
-        """Read the task with its job, what it waits by, its new target and lane, and who holds its new unique key."""
+        """Read the task with its job, its wait, its new target and lane, and the holder of its new unique key."""
         reads.tasks.add(self.task_id)
         reads.jobs_of.add(self.task_id)
         if (target := self.changes.get("target")) is not None:
@@ -68,25 +68,25 @@ class Edit(OneRow):
             reads.limit_edits.add(self.task_id)
             reads.limit_names.update((self.task_id, one["name"]) for one in self.changes.get("limits") or ())
         if "on_dependency_failure" in self.changes:
-            reads.stands_of.add(self.task_id)
+            reads.edges_of.add(self.task_id)
         if self.changes.keys() & _DUE:
             reads.steps.waits.add(self.task_id)
         if "pool" in self.changes:
             reads.pool_edits.add((self.task_id, self.changes["pool"]))
 
     def apply(self, work: UnitOfWork) -> Task:
-        """Return the task; one that is refused is left as it was.
+        """Return the task; if the edit is refused, it is unchanged.
 
-        Raises `TaskNotFound`, `Forbidden` (also for scopes that the asker does not hold), `TaskConflict` (it was
+        Raises `TaskNotFound`, `Forbidden` (also for scopes that the caller does not hold), `TaskConflict` (it has
         changed since, or another task holds the unique key), `InvalidTaskTransition`, `LimitNotFound`, or
-        `ValidationFailed` for a deadline before it is due and for limits that can't be.
+        `ValidationFailed` for a deadline before the task is due and for invalid limits.
         """
         task = get_task(work, self.task_id)
-        # What no call decides a submit passes over too.
+        # As in a submit, options that no call decides are ignored.
         fixed = work.rules.fixed(work.job_of(task))
         changes = {name: value for name, value in self.changes.items() if name not in fixed}
         if task.unmet is None:
-            # It waits for nothing, and so has no policy.
+            # The task has no dependencies, and so no policy.
             changes.pop("on_dependency_failure", None)
         due_at = self._due_at(work, task, changes)
         self._check(work, task, changes, due_at)
@@ -110,20 +110,20 @@ class Edit(OneRow):
         task.updated_at = work.now
         work.changed(task)
         if "on_dependency_failure" in changes and task.status is Status.BLOCKED and task.unmet:
-            judge_anew(work, task)
+            apply_policy(work, task)
         return task
 
     def _limits(
         self, work: UnitOfWork, task: Task, changes: dict[str, Any], own: list[dict[str, Any]] | None
     ) -> list[Named] | None:
-        """Return what the task counts against from now on; None: as it is."""
+        """Return the limits that the task is to count against, or None to leave them."""
         if not changes.keys() & _LIMITING:
             return None
         payload: str = changes.get("payload", task.payload)
         return limits_of(work, work.job_of(task), task.room, own, payload, task=task)
 
     def _due_at(self, work: UnitOfWork, task: Task, changes: dict[str, Any]) -> datetime | None:
-        """Return when the task is to be due from now on; None: as it is."""
+        """Return when the task is to be due, or None to leave that."""
         delay: float | None = changes.get("delay")
         if delay is not None:
             return work.now + timedelta(seconds=delay)
@@ -141,7 +141,7 @@ class Edit(OneRow):
             check_words({name: changes.get(name) for name in _SEALED}, {})
         if task.status not in WAITING:
             raise InvalidTaskTransition(
-                f"edit: the task is {task.status}; only a scheduled, blocked or pending one can be changed"
+                f"edit: the task is {task.status}; only scheduled, blocked and pending tasks can be edited"
             )
         if changes.keys() & _TIMES:
             check_times(due_at or task.due_at, changes.get("deadline", task.deadline), due="the task is due")
@@ -158,7 +158,7 @@ class Edit(OneRow):
         if changes.get("heartbeat_increment") is not None:
             task.heartbeat_increment = changes["heartbeat_increment"]
         elif "heartbeat_increment" in changes or increment == lease:
-            # As in a submit that does not say: as long as the lease.
+            # As in a submit that gives none, it is as long as the lease.
             task.heartbeat_increment = task.lease_seconds
 
     def _retarget(self, work: UnitOfWork, task: Task, target: str | None) -> None:

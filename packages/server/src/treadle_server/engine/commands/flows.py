@@ -1,4 +1,4 @@
-"""Which flow a new task is of, and who adds to it."""
+"""The flow of a new task, and who may add to it."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ from treadle_server.errors import FlowNotFound, Forbidden, ValidationFailed
 
 
 def read_bound(reads: ReadSet, principal: Principal, needs: Iterable[Need], flow: FlowWanted | None) -> None:
-    """Read what a new task is to wait for, its flow, and the task whose credential asks."""
+    """Read a new task's dependencies, its flow, and the task whose credential submits it."""
     reads.needed.update(need.of for need in needs if not isinstance(need.of, int))
     if flow is not None:
         reads.flows.add(flow.id)
@@ -21,9 +21,9 @@ def read_bound(reads: ReadSet, principal: Principal, needs: Iterable[Need], flow
 
 
 def check_flow(work: UnitOfWork, principal: Principal, room: str, wanted: FlowWanted | None) -> None:
-    """Check that a task may be added to a flow that is there: by its submitter, or from one of its running tasks.
+    """Check that a task may be added to an existing flow: by its submitter, or from one of its running tasks.
 
-    Raises `FlowNotFound`, `Forbidden`, or `ValidationFailed` for another room or name than it has.
+    Raises `FlowNotFound`, `Forbidden`, or `ValidationFailed` if the flow has another room or name.
     """
     flow = None if wanted is None else work.dependencies.flows.get(wanted.id)
     if wanted is None or flow is None:
@@ -49,7 +49,7 @@ def _adds(work: UnitOfWork, principal: Principal, flow: Flow) -> bool:
 
 
 def flow_of(work: UnitOfWork, principal: Principal, room: str, wanted: FlowWanted) -> str:
-    """Return the id of the flow, which is made with its first task."""
+    """Return the id of the flow, which is created with its first task."""
     if wanted.id not in work.dependencies.flows:
         work.dependencies.add_flow(Flow(wanted.id, wanted.name, room, principal.user, work.now))
     return wanted.id

@@ -1,4 +1,4 @@
-"""Claims that are given back before they were started, by who has them or because nobody is heard."""
+"""Hands back claims that were not started, by their worker or because it is not heard from."""
 
 from collections.abc import Iterable
 
@@ -17,39 +17,39 @@ from treadle_server.engine.unit_of_work import UnitOfWork
 
 
 def hand_back(principal: Principal, worker_id: WorkerId, runs: Iterable[RunKey]) -> ReportMany:
-    """Return the command that gives back runs which were claimed and not started; costs no budget."""
+    """Return the command that hands back runs that were claimed but not started; this costs no budget."""
     reports = [(*run, RunReport(kind="returned")) for run in runs]
     return ReportMany(principal=principal, worker_id=worker_id, reports=reports)
 
 
 MOST_UNHEARD = 10
-"""Runs of a task without any cost after which one that is not heard of is taken for a lost worker's."""
+"""After how many runs of a task that cost no budget an unheard one counts as a lost worker's, and costs a requeue."""
 
 
 def give_up(work: UnitOfWork, task: Task) -> None:
-    """Give back a claim that its worker, which came back, knows nothing of; costs no budget, but for `MOST_UNHEARD`."""
-    if _ends_workers(task):
+    """Hand back a claim that its worker, which has come back, doesn't know; costs no budget up to `MOST_UNHEARD`."""
+    if _may_kill_workers(task):
         lose_run(work, task, Reason.CLAIM_EXPIRED, DISCONNECTED, is_over=True)
     else:
         take_report(work, task, task.run_id, RunReport(kind="returned"))
 
 
-def _ends_workers(task: Task) -> bool:
-    """Return whether it went back unheard so often that its code may be what ends its workers.
+def _may_kill_workers(task: Task) -> bool:
+    """Return whether it went back unheard so often that its code may be what kills its workers.
 
-    They may begin it without a word, and die: then it would go from worker to worker for ever.
+    A worker may start it and die before it reports that; without a bound it would go from worker to worker for ever.
     """
     spent = task.retry_count + task.requeue_count + task.steps
     return runs_without_cost(task.run_id, spent=spent) >= MOST_UNHEARD
 
 
 def take_back(work: UnitOfWork, task: Task) -> None:
-    """Give back a claim of whose start nothing was heard, because its worker's session broke; costs as in `give_up`.
+    """Hand back a claim whose start was not reported when its worker's session broke; costs as in `give_up`.
 
-    The code may have begun all the same. So what counts against limits holds its room until the worker says that it has
-    stopped, or until the lease of the run ends, and its token is spent.
+    The code may have begun all the same. So a task with limits keeps its room in them until the worker says that the
+    code has stopped, or the lease of the run ends, and its token is spent.
     """
-    if _ends_workers(task):
+    if _may_kill_workers(task):
         lose_run(work, task, Reason.CLAIM_EXPIRED, DISCONNECTED)
         return
     report = RunReport(kind="returned")

@@ -1,8 +1,8 @@
-"""The instances of schedules: tasks that are made of them, and what follows when one is over.
+"""The instances of schedules: the tasks that schedules make, and what follows when one ends.
 
-At most one instance of a schedule is open. Its next one is made in the transaction that ends it, when a tick has
-come meanwhile, and else by the scheduler when the tick comes; what has been made for which tick stands in the database,
-which admits no second one. See docs/decisions/0012.
+At most one instance of a schedule is open. The next one is made in the transaction that ends it if a tick has come
+meanwhile, and otherwise by the scheduler when the tick comes. The database records the task of each tick, and admits no
+second one. See docs/decisions/0012.
 """
 
 from datetime import datetime, timedelta
@@ -25,25 +25,25 @@ from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import LimitFull, LimitNotFound, ValidationFailed
 
 TAG = "schedule"
-"""The tag by which the tasks of a schedule are found, unless its template has one of this name."""
+"""The tag by which a schedule's tasks are found, unless its template gives a tag of this name."""
 
 
 MOST_WHY = 1000
-"""Characters of why a tick was skipped."""
+"""How many characters are kept of the reason why a tick was skipped."""
 
 LOOK_AGAIN = timedelta(minutes=1)
-"""After how long a schedule in a time zone that is not known is looked at again."""
+"""After how long a schedule in an unknown time zone is tried again."""
 
 
 def options_of(schedule: Schedule) -> dict[str, Any]:
-    """Return what the schedule says of its tasks, by the names of a submit; the deadline in seconds."""
-    # orjson would make a float of an integer beyond 64 bits, which a tag may be.
+    """Return the options of the schedule's tasks, named as in a submit; the deadline is in seconds."""
+    # orjson would turn an integer beyond 64 bits, as a tag may have, into a float.
     found: dict[str, Any] = from_json(schedule.template)
     return found
 
 
 def has_open_instance(work: UnitOfWork, schedule: Schedule) -> bool:
-    """Return whether the schedule's last instance is open at this moment."""
+    """Return whether the schedule's last instance is open now."""
     last = schedule.last_task_id
     if last is None:
         return False
@@ -52,17 +52,17 @@ def has_open_instance(work: UnitOfWork, schedule: Schedule) -> bool:
 
 
 def key_holder(work: UnitOfWork, schedule: Schedule) -> Task | None:
-    """Return the open task that holds the unique key which the schedule's next task is to have."""
+    """Return the open task that holds the unique key of the schedule's next task, if there is one."""
     key = options_of(schedule).get("unique_key")
     return None if key is None else holder_of(work, schedule.job_num, key)
 
 
 def make_instance(work: UnitOfWork, schedule: Schedule, tick: datetime | None, *, last: datetime | None = None) -> Task:
-    """Put in the schedule's task for a tick, or by hand (None): then it is due at once and no tick is used up.
+    """Add the schedule's task for a tick, or by hand (None), when it is due at once and no tick is used up.
 
-    Its deadline counts from `last`, the last of the ticks that it stands for; by hand from now.
+    Its deadline counts from `last`, the last of the ticks that it stands for, or from now if it is made by hand.
 
-    Raises `LimitNotFound`, `LimitFull`, or `ValidationFailed` for limits that can't be.
+    Raises `LimitNotFound`, `LimitFull`, or `ValidationFailed` for invalid limits.
     """
     options = options_of(schedule)
     target, tags, scopes, unique_key, limits, seconds, flow_name = (
@@ -100,21 +100,21 @@ def make_instance(work: UnitOfWork, schedule: Schedule, tick: datetime | None, *
 
 
 def fire(work: UnitOfWork, schedule: Schedule, *, is_behind: bool = False) -> Task | None:
-    """Use up every tick that has come: return the one task for all of them, or None when they are skipped.
+    """Use up all ticks that have come; return the one task made for them, or None if they are skipped.
 
-    What `is_behind` was missed in any case: it came while the last task was open. A tick whose unique key another task
-    holds is skipped too, as one with limits that can't be, or in a zone that is not known here: the schedule says so.
+    A tick that `is_behind` came while the last task was open, and so counts as missed. A tick is also skipped, which
+    the schedule records, if another task holds its unique key, its limits are invalid or its time zone is unknown here.
     """
     tick = schedule.next_at
     try:
-        # Asked of those alone that need it: a search for each tick would hold the writer.
+        # Only for schedules that need it: searching for it at each tick would hold up the writer.
         last = schedule.last_tick(work.now) if tick is not None and "deadline" in options_of(schedule) else None
         skips = schedule.missed == "skip" and (is_behind or schedule.has_missed(work.now))
         schedule.advance(work.now)
         holder = key_holder(work, schedule)
         why = _limits_refused(work, schedule)
     except ValidationFailed as error:
-        # It was known when the schedule was set: by a server with other time zones, or before these were changed.
+        # The zone was known when the schedule was set: to a server with other time zones, or before an update of them.
         schedule.next_at = work.now + LOOK_AGAIN
         last, skips, holder, why = None, False, None, error.detail
     if skips or holder is not None or why is not None:
@@ -127,7 +127,7 @@ def fire(work: UnitOfWork, schedule: Schedule, *, is_behind: bool = False) -> Ta
 
 
 def _limits_refused(work: UnitOfWork, schedule: Schedule) -> str | None:
-    """Return what keeps the schedule's next task from being put in, of its limits; None: nothing."""
+    """Return why the limits of the schedule's next task forbid it, or None if they don't."""
     try:
         _limits_of(work, schedule)
     except (LimitNotFound, LimitFull, ValidationFailed) as error:
@@ -143,7 +143,7 @@ def _limits_of(work: UnitOfWork, schedule: Schedule) -> list[Named]:
     return named
 
 
-def go_on(work: UnitOfWork) -> None:
+def make_next_instances(work: UnitOfWork) -> None:
     """Make the next instance of each schedule whose last one was ended by this batch, if its tick has come (E10)."""
     for task in list(work.tasks.values()):
         if task.schedule_id is None or task.completed_at is None:
@@ -152,7 +152,7 @@ def go_on(work: UnitOfWork) -> None:
         if schedule is None or schedule.last_task_id != task.id or not schedule.is_due(work.now):
             continue
         if schedule.owner not in work.acting:
-            # It stands still; the scheduler finds the tick when they have a token again.
+            # The schedule waits; the scheduler finds the tick once its owner has a valid token again.
             continue
         if work.jobs_by_num[schedule.job_num].deleted_at is None:
             fire(work, schedule, is_behind=True)

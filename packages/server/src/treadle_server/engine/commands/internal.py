@@ -1,4 +1,4 @@
-"""What the server does to the tasks of `@internal` jobs beyond what workers do: their executors are its own."""
+"""What the server does with tasks of `@internal` jobs, whose executors are its own, beyond what workers do."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,33 +21,33 @@ from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 
 EXECUTORS = Principal(INTERNAL, superuser=True)
-"""Who owns the workers that stand for executors; no token's user can have this name."""
+"""The owner of the workers that stand for executors; no token's user can have this name."""
 
 BROKER = WorkerId(str(uuid5(NAMESPACE_URL, "treadle:@internal")))
-"""The worker that stands for the executors of a broker beyond this process: the same one for every server."""
+"""The worker that stands for the executors of a broker outside this process; every server uses the same one."""
 
 NOT_DISPATCHED = "Failed to dispatch to internal executor"
-"""The error of a task that its broker did not take."""
+"""The error of a task that its broker did not accept."""
 
 STUCK = "Internal worker timeout"
-"""The error of a task whose executor had it for too long (Z13)."""
+"""The error of a task that its executor had for too long (Z13)."""
 
 
 @dataclass(slots=True, kw_only=True)
 class FailDispatch(OneRow):
-    """A run could not be given to its executor: its task fails for good, unless the executor has it all the same."""
+    """Fails a task for good whose run could not be dispatched, unless its executor has it all the same."""
 
     task_id: TaskId
     run_id: int
     cause: str
-    """The traceback of what the broker raised; kept with the run."""
+    """The traceback of the broker's exception; kept with the run."""
 
     def reads(self, reads: ReadSet) -> None:
         """Read the task."""
         reads.tasks.add(self.task_id)
 
     def apply(self, work: UnitOfWork) -> bool:
-        """Return whether the task was failed: nothing that an executor has reported is overwritten (Z12)."""
+        """Return whether the task was failed; nothing that an executor has reported is overwritten (Z12)."""
         task = work.tasks.get(self.task_id)
         if task is None or task.status is not Status.CLAIMED or task.run_id != self.run_id:
             return False
@@ -60,10 +60,10 @@ class FailDispatch(OneRow):
 
 @dataclass(slots=True, kw_only=True)
 class TakeOver:
-    """Settles what workers of `@internal` jobs held whose process is gone, and removes them.
+    """Settles what the workers of `@internal` jobs held whose process is gone, and removes these workers.
 
-    What ran in them ends as `TREADLE_ON_RESTART` says. What was not started yet becomes its successor's, in the same
-    run; without a successor it goes back to the queue.
+    Running tasks end as `TREADLE_ON_RESTART` says. Tasks that were not started pass to the successor, in the same run;
+    without a successor they go back to the queue.
     """
 
     gone: list[WorkerId] = field(default_factory=list)
@@ -81,7 +81,7 @@ class TakeOver:
             reads.tasks_of.add(self.successor)
 
     def apply(self, work: UnitOfWork) -> list[Task]:
-        """Return the successor's runs that were not started: they are to be dispatched, perhaps again."""
+        """Return the successor's tasks that were not started; they must be dispatched, perhaps again."""
         for task in [task for task in work.tasks.values() if task.is_leased and task.worker_id in self.gone]:
             if task.status is Status.CLAIMED and self.successor is not None:
                 self._adopt(work, task, self.successor)
@@ -106,7 +106,7 @@ class TakeOver:
 def lose_internal(work: UnitOfWork, task: Task, *, is_dead: bool) -> None:
     """End a run whose executor's process is gone, as `TREADLE_ON_RESTART` says; a broker's executors live on.
 
-    A run that was not started is handed back. Of one that is not known to be dead, the target stays held.
+    A run that was not started is handed back. If the executor is not known to be dead, the target stays held.
     """
     if task.worker_id == BROKER:
         return

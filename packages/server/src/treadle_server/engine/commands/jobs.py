@@ -1,4 +1,4 @@
-"""Jobs are registered, replaced, revived and paused."""
+"""Commands that register, replace, revive and pause jobs."""
 
 import json
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from treadle_server.errors import InvalidRoomId, SchemaConflict, WorkerNotFound,
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A registered job; `created` is true for a new and for a revived one."""
+    """A registered job; `created` is true if it is new or revived."""
 
     job: Job
     created: bool
@@ -31,7 +31,7 @@ class Registered:
 
 
 def check_room(room: str) -> str:
-    """Return the room as it is. Raises `InvalidRoomId` for what can't be one."""
+    """Return the room unchanged. Raises `InvalidRoomId` if it is not a valid one."""
     try:
         return parse_room(room)
     except InvalidRoom as error:
@@ -40,7 +40,7 @@ def check_room(room: str) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class RegisterJob(OneRow):
-    """A job's registration, and the link of the worker that serves it."""
+    """Registers a job, and links the worker that serves it."""
 
     principal: Principal
     room: str
@@ -49,7 +49,7 @@ class RegisterJob(OneRow):
     schema: str
     """JSON text."""
     defaults: str = "{}"
-    """JSON text of the task options."""
+    """JSON text of the options of its tasks."""
     worker_id: WorkerId | None = None
     make_worker: bool = True
     retain: bool = False
@@ -61,7 +61,7 @@ class RegisterJob(OneRow):
     """Which function registers it, `module:qualname`."""
     encrypted: bool = False
     missing_limits: dict[str, Caps] = field(default_factory=dict)
-    """What those of its limits are to allow, by their names, that are missing."""
+    """The caps with which those of its limits are created that don't exist yet, by name."""
 
     def reads(self, reads: ReadSet) -> None:
         """Read the job and the worker."""
@@ -82,11 +82,11 @@ class RegisterJob(OneRow):
         return JobName(self.room, self.category, self.name)
 
     def apply(self, work: UnitOfWork) -> Registered:
-        """Register it.
+        """Register the job.
 
-        Raises `InvalidRoomId`, `Forbidden` (a shared room, a scope is missing, another's schema), `InvalidCategory`,
-        `SchemaConflict`, `LimitNotFound` (`ValidationFailed` for a weight that never fits) or `WorkerNotFound`, checked
-        in this order.
+        Raises `InvalidRoomId`, `Forbidden` (a shared room, a missing scope, another user's schema), `InvalidCategory`,
+        `SchemaConflict`, `LimitNotFound` (`ValidationFailed` for a weight that can never fit) or `WorkerNotFound`,
+        checked in this order.
         """
         check_room(self.room)
         check_register(self.principal, self.room)
@@ -110,16 +110,16 @@ class RegisterJob(OneRow):
         return Registered(job, created, worker.id if worker else None)
 
     def _missing_limits(self, work: UnitOfWork) -> dict[tuple[str, str], Limit]:
-        """Return those of its limits that are to be made. Raises `Forbidden` unless the asker may."""
+        """Return those of its limits that are to be created. Raises `Forbidden` unless the caller may do so."""
         missing = {name: caps for name, caps in self.missing_limits.items() if (self.room, name) not in work.limits}
         if missing:
             check_limit(self.principal, self.room)
         return {(self.room, name): caps.limit(self.room, name, work.now) for name, caps in missing.items()}
 
     def _check_replacement(self, job: Job) -> None:
-        """Raise `SchemaConflict` unless the asker wants the registered schema replaced, or widened by one that does.
+        """Raise `SchemaConflict` unless the caller asked to replace the schema, or to widen it and the new one does.
 
-        Raises `Forbidden` when it is not the asker's to replace.
+        Raises `Forbidden` if the caller may not replace it.
         """
         if self.replace or (self.widen and widens(job.schema, self.schema)):
             check_schema(self.principal, job)
@@ -132,9 +132,10 @@ class RegisterJob(OneRow):
         )
 
     def _check_flip(self, job: Job) -> None:
-        """Raise `SchemaConflict` unless the asker wants the job's tasks encrypted from now on, or no longer.
+        """Raise `SchemaConflict` unless the caller asked for the change to or from encrypted tasks.
 
-        Who does not know of it would submit what all can read, or run what it can't. Raises `Forbidden` as above.
+        Otherwise clients unaware of it would submit plain text, and workers get what they can't decrypt. Raises
+        `Forbidden` as above.
         """
         if self.replace:
             check_schema(self.principal, job)
@@ -180,7 +181,7 @@ class RegisterJob(OneRow):
 
     def _renew(self, work: UnitOfWork, job: Job) -> Job:
         revived = job.deleted_at is not None
-        # Payloads that were checked as plain ones, or as encrypted ones, are checked anew: their schema has moved.
+        # A change to or from encryption needs a new schema version too, so that payloads are checked again.
         new_schema = job.encrypted != self.encrypted or not same_json(job.schema, self.schema)
         origin = self.origin if revived or new_schema else self._origin(job)
         if not (revived or new_schema or self._differs(job)):
@@ -201,17 +202,17 @@ class RegisterJob(OneRow):
         return job
 
     def _origin(self, job: Job) -> str | None:
-        """Return the origin of a job that stays as it is: the first that was told, unless it is to be replaced."""
+        """Return the origin of a job that is otherwise unchanged: the first one given, unless it is to be replaced."""
         return (self.origin or job.origin) if self.replace else (job.origin or self.origin)
 
     def _differs(self, job: Job) -> bool:
-        """Return whether the defaults are to be renewed; a plain link of another worker leaves them."""
+        """Return whether the defaults or `retain` change; linking another worker without any leaves them."""
         says_them = self.replace or self.defaults != "{}"
         return (says_them and not same_json(job.defaults, self.defaults)) or (self.retain and not job.retain)
 
 
 def same_json(one: str, other: str) -> bool:
-    """Return whether two JSON texts mean the same, whatever the order of members and the spelling."""
+    """Return whether two JSON texts have the same value, regardless of key order and formatting."""
     return one == other or same_value(json.loads(one), json.loads(other))
 
 

@@ -1,4 +1,4 @@
-"""Limits are set and deleted, and lines that wait for them go on."""
+"""Commands that set and delete limits, and let lines that wait for them move on."""
 
 from dataclasses import dataclass
 
@@ -12,24 +12,24 @@ from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import LimitInUse, LimitNotFound
 
 MOST_OPENED = 500
-"""Buckets that one command decides about; those beyond are found by the next one."""
+"""How many buckets one command decides; the next one finds the rest."""
 
 
 @dataclass(slots=True, kw_only=True)
 class OfLimit(OneRow):
-    """What is asked of one limit, by its room and name."""
+    """A command about one limit, given by room and name."""
 
     principal: Principal
     room: str
     name: str
 
     def reads(self, reads: ReadSet) -> None:
-        """Read the limit, and whether it is named."""
+        """Read the limit, and whether anything names it."""
         reads.limits.add((self.room, self.name))
         reads.limits_change = True
 
     def find(self, work: UnitOfWork) -> Limit | None:
-        """Return the limit, if there is one. Raises `InvalidRoomId`, or `Forbidden` when it is not the asker's."""
+        """Return the limit, if there is one. Raises `InvalidRoomId`, or `Forbidden` if the caller may not change it."""
         check_room(self.room)
         check_limit(self.principal, self.room)
         return work.limits.get((self.room, self.name))
@@ -37,7 +37,7 @@ class OfLimit(OneRow):
 
 @dataclass(slots=True, kw_only=True)
 class SetLimit(OfLimit):
-    """Makes a limit, or changes it while tasks wait and run."""
+    """Creates a limit, or changes it while tasks wait and run."""
 
     caps: Caps
 
@@ -53,12 +53,12 @@ class SetLimit(OfLimit):
 
 @dataclass(slots=True, kw_only=True)
 class DeleteLimit(OfLimit):
-    """Deletes a limit that nobody names any more."""
+    """Deletes a limit that nothing uses any more."""
 
     def apply(self, work: UnitOfWork) -> None:
-        """Raises `InvalidRoomId`, `LimitNotFound`, `Forbidden`, or `LimitInUse`.
+        """Delete the limit. Raises `InvalidRoomId`, `LimitNotFound`, `Forbidden`, or `LimitInUse`.
 
-        It is in use while open tasks or jobs name it, and while code that was cancelled has not stopped.
+        It is in use while open tasks or jobs name it, and while cancelled code that counts against it has not stopped.
         """
         if (limit := self.find(work)) is None:
             raise LimitNotFound(f"there is no limit {self.name!r} in room {self.room}")
@@ -71,7 +71,7 @@ class DeleteLimit(OfLimit):
         work.delete_limit(limit)
 
     def _is_named_by_now(self, work: UnitOfWork, limit: Limit) -> bool:
-        """Return whether open tasks or jobs name it that this batch has put in, changed or run again."""
+        """Return whether open tasks or jobs that this batch has added, changed or run again name it."""
         keys = (task.limit_key for task in work.tasks.values() if task.completed_at is None)
         if any(one.num == limit.num for key in keys if key is not None for one in bucket_ids_of(key)):
             return True
@@ -81,10 +81,10 @@ class DeleteLimit(OfLimit):
 
 @dataclass(slots=True)
 class OpenLimits:
-    """Lets lines go on that wait for room which has come by itself; returns for how many buckets."""
+    """Lets lines move on for which room has come by itself; answers for how many buckets."""
 
     bucket_ids: list[BucketId] | None = None
-    """Buckets that may have room; None: those that have a token by now, at most `MOST_OPENED`."""
+    """Buckets that may have room; None: at most `MOST_OPENED` of those that have a token by now."""
 
     rows = MOST_OPENED
 
@@ -93,7 +93,7 @@ class OpenLimits:
         reads.due_limits = reads.due_limits or self.bucket_ids is None
 
     def apply(self, work: UnitOfWork) -> int:
-        """Have them decided about when the batch is written."""
+        """Have the buckets decided when the batch is written."""
         bucket_ids = work.due_bucket_ids if self.bucket_ids is None else self.bucket_ids
         work.limited.due.update(bucket_ids)
         return len(bucket_ids)
@@ -101,7 +101,7 @@ class OpenLimits:
 
 @dataclass(slots=True)
 class ForgetIdle:
-    """Forgets buckets that are full, and so what it would be without a row: keys would leave one each for ever."""
+    """Deletes the rows of full buckets, which are the same without; otherwise each key would leave a row for ever."""
 
     bucket_ids: list[BucketId]
 
@@ -111,8 +111,8 @@ class ForgetIdle:
         return len(self.bucket_ids)
 
     def reads(self, reads: ReadSet) -> None:
-        """Read nothing: they are looked at again when the batch is written."""
+        """Read nothing: the buckets are checked when the batch is written."""
 
     def apply(self, work: UnitOfWork) -> None:
-        """Have those go that are full then."""
+        """Have those that are full deleted when the batch is written."""
         work.changes.idle_buckets.update(self.bucket_ids)

@@ -1,4 +1,4 @@
-"""Ended tasks are removed, a step at a time."""
+"""Removes ended tasks, a step at a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from treadle_server.store.transaction.prune import Cutoffs, Pruning
 
 @dataclass(slots=True, kw_only=True)
 class PruneTasks:
-    """Removes those of the tasks that ended before the cutoffs, hold nothing, and that nothing needs."""
+    """Removes those of the tasks that ended before the cutoffs, hold nothing and are not needed."""
 
     seqs: Sequence[int]
     cutoffs: Cutoffs
@@ -22,14 +22,14 @@ class PruneTasks:
         return len(self.seqs)
 
     def reads(self, reads: ReadSet) -> None:
-        """Look again which of them may go; a batch that is done anew begins anew."""
+        """Have it checked again which of the tasks may go. A batch that is retried starts from the beginning."""
         self._step = Pruning(self.seqs, self.cutoffs)
         reads.prunings.append(self._step)
 
     def apply(self, work: UnitOfWork) -> Pruning:
-        """Return the step, which knows what it removed when the batch is written.
+        """Return the step, which knows what it has removed once the batch is written.
 
-        What another command of the batch has read stays for now: it may be about to run again, or be waited for.
+        Tasks that another command of the batch has read stay for now: they may be about to run again or be waited for.
         """
         known = {task.seq for task in work.tasks.values()}
         known |= {task.seq for task in work.dependencies.needed.values()}

@@ -1,4 +1,4 @@
-"""Compares what this server believes of workers on its sockets with the store: another server may have changed it."""
+"""Compares what this server believes of workers on its socket with the store, which another server may have changed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from treadle_server.engine.unit_of_work import UnitOfWork
 
 @dataclass(slots=True)
 class Recheck:
-    """Frees the room of runs that are over, and says what each worker is to be told."""
+    """Frees the room of runs that have ended, and answers with what to tell each worker."""
 
     held_by: Mapping[WorkerId, Mapping[RunKey, int]]
-    """What each worker holds, as its slot says at the moment when it is looked at: between two batches."""
+    """What each worker holds according to its slot at the time of reading, between two batches."""
     home: str
     """This start of the server."""
 
@@ -30,14 +30,14 @@ class Recheck:
         return len(self.held_by)
 
     def reads(self, reads: ReadSet) -> None:
-        """Read the workers, what they hold in truth, and how the runs ended that they are thought to hold."""
+        """Read the workers, what they really hold, and how the runs that they are believed to hold have ended."""
         for worker_id, held in self.held_by.items():
             reads.worker(worker_id)
             reads.tasks.update(task_id for task_id, _ in held)
             reads.runs.update(held)
 
     def apply(self, work: UnitOfWork) -> list[Instructions]:
-        """Return what the workers are to be told."""
+        """Return what to tell the workers."""
         return [self._check(work, worker_id, list(held)) for worker_id, held in self.held_by.items()]
 
     def _check(self, work: UnitOfWork, worker_id: WorkerId, held: list[RunKey]) -> Instructions:
@@ -65,14 +65,14 @@ class Recheck:
 
     @staticmethod
     def _was_reported(work: UnitOfWork, key: RunKey) -> bool:
-        """Return whether the worker itself ended the run: then it knows."""
+        """Return whether the worker itself reported the end of the run, and so knows of it."""
         task = work.tasks.get(key[0])
         run = None if task is None else work.resolved.get((task.seq, key[1]))
         return run is not None and run.digest is not None
 
     @staticmethod
     def _return_late(work: UnitOfWork, worker: Worker, held: list[RunKey]) -> None:
-        """Return what was claimed here for a worker that had opened itself elsewhere: it never heard of it."""
+        """Hand back what was claimed here after the worker had connected to another server: it never received it."""
         for task in runs_of(work, worker.id):
             is_late = task.claimed_at is not None and worker.home_at is not None and task.claimed_at > worker.home_at
             if (task.id, task.run_id) in held and task.started_at is None and is_late:

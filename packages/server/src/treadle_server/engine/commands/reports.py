@@ -1,4 +1,4 @@
-"""What workers report of the runs that they hold; each report is fenced by (task, run)."""
+"""Workers' reports about the runs that they hold; each report is fenced by (task, run)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import Forbidden, InvalidTaskTransition, StaleRun, TreadleError, ValidationFailed
 
 ENDINGS = frozenset({"completed", "failed", "exception", "paused", "suspended", "returned"})
-"""Kinds of reports after which the run is over."""
+"""The kinds of reports that end the run."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,16 +41,17 @@ class ReportRun(OneRow):
     report: RunReport
 
     def reads(self, reads: ReadSet) -> None:
-        """Read the task, and the run's record if it is over."""
+        """Read the task, and the run's record if it has ended."""
         reads.report(self.task_id, self.run_id)
         if (step := self.report.step) is not None:
             reads.steps.want_step(self.task_id, step.name, step.occurrence, receives=step.receives)
 
     def apply(self, work: UnitOfWork) -> Task:
-        """Return the task after it.
+        """Return the task after the report.
 
-        Raises `TaskNotFound`, `StaleRun` (the run is over, or another's), `InvalidTaskTransition`, `Forbidden`,
-        `TaskConflict` (a step is kept with another result), or `ValidationFailed` (a reason that no worker may give).
+        Raises `TaskNotFound`, `StaleRun` (the run has ended or is another worker's), `InvalidTaskTransition`,
+        `Forbidden`, `TaskConflict` (the step is kept with another result), or `ValidationFailed` (such as a reason that
+        workers may not give).
         """
         check_reach(self.principal, self.task_id, self.run_id)
         task = get_task(work, self.task_id)
@@ -63,33 +64,33 @@ class ReportRun(OneRow):
         return take_report(work, task, self.run_id, self.report)
 
     def _speaks_for(self, work: UnitOfWork, task: Task, worker_id: WorkerId | None) -> bool:
-        """Return whether the asker may speak for the run's worker, or has the run's own credential."""
+        """Return whether the caller may report for the run's worker, or has the run's own credential."""
         worker = work.workers.get(worker_id) if worker_id else None
         run_id = task.run_id if self.run_id is None else self.run_id
         return speaks_for(self.principal, worker, task.id, run_id)
 
     def _spoke_for(self, work: UnitOfWork, task: Task, worker_id: WorkerId | None) -> bool:
-        """Return whether it could speak for the worker of a run that is over; for a removed one any plain user may."""
+        """Return whether the caller may report for an ended run's worker; for a removed one any unscoped user may."""
         is_gone = worker_id is None or worker_id not in work.workers
         return (is_gone and self.principal.scopes is None) or self._speaks_for(work, task, worker_id)
 
     def _late(self, work: UnitOfWork, task: Task) -> Task:
-        """Answer a report about a run that is over: the same one again is fine, all else is refused (C7, G3)."""
+        """Answer a report about an ended run: a repeated report is fine, any other is refused (C7, G3)."""
         run = self._resolved(work, task)
         if run is not None and self.report.kind in ENDINGS and run.digest in self.report.digests():
             if not self.report.code_runs:
-                # The first one's commit may have been done and not answered, or a broken session's runs been returned
-                # before their worker could say so: whatever room the run still holds is free.
+                # The first report's commit may not have been answered, or the runs of a broken session were returned
+                # before their worker could do so. Either way the code has stopped, and the run's room is free.
                 work.end_hold(task, run.run_id)
             return task
         is_end = self.report.kind in ENDINGS or self.report.kind == "stopped"
         if run is not None and is_end and not self.report.code_runs and self._spoke_for(work, task, run.worker_id):
-            # Whatever it says, it shows that the code has ended: its hold ends.
+            # Whatever it reports, it shows that the code has stopped: its hold ends.
             work.end_hold(task, run.run_id)
             if self.report.kind == "stopped":
                 return task
         life.check_owner(task, self.run_id, self.worker_id)
-        raise StaleRun(f"run {self.run_id} of task {task.id} is over")
+        raise StaleRun(f"run {self.run_id} of task {task.id} has ended")
 
     def _resolved(self, work: UnitOfWork, task: Task) -> Run | None:
         if self.run_id is None:
@@ -102,23 +103,23 @@ class ReportRun(OneRow):
 
 @dataclass(slots=True)
 class Receive(OneRow):
-    """Takes the oldest message that a step of a run waits for, if there is one."""
+    """Takes the oldest message that a run's step waits for, if there is one."""
 
     asked: ReportRun
-    """Of the kind `receive`."""
+    """A report of the kind `receive`."""
 
     def reads(self, reads: ReadSet) -> None:
-        """Read what the report is held against, and the message."""
+        """Read what the report needs, and the message."""
         self.asked.reads(reads)
 
     def apply(self, work: UnitOfWork) -> Step | None:
-        """Return the step that has received it, now or before; None: no message waits. Raises as `ReportRun`."""
-        task, step = self.asked.apply(work), _told(self.asked.report)
+        """Return the step that has received it, now or earlier, or None if no message waits. Raises as `ReportRun`."""
+        task, step = self.asked.apply(work), _step_of(self.asked.report)
         return work.steps.kept.get((task.seq, step.name, step.occurrence))
 
 
 def check_reach(principal: Principal, task_id: TaskId, run_id: int | None) -> None:
-    """Raise `Forbidden` for a temporary credential of another run, before a word on whether that one exists (C9)."""
+    """Raise `Forbidden` for a temporary credential of another run, without revealing whether that run exists (C9)."""
     if principal.run is not None and (run_id is None or not principal.may(claim_task(task_id, run_id))):
         own_task, own_run = principal.run
         raise Forbidden(f"the credential is for run {own_run} of task {own_task} and reaches no other")
@@ -127,14 +128,14 @@ def check_reach(principal: Principal, task_id: TaskId, run_id: int | None) -> No
 def take_report(work: UnitOfWork, task: Task, run_id: int | None, report: RunReport) -> Task:
     """Apply a report about the open run.
 
-    Raises `InvalidTaskTransition` or `ValidationFailed`, and `TaskConflict` for a step kept with another result.
+    Raises `InvalidTaskTransition` or `ValidationFailed`, and `TaskConflict` if a step is kept with another result.
     """
     if task.is_encrypted:
         report.check_sealed()
     if report.kind == "suspended":
-        check_suspension(work, task, _told(report))
+        check_suspension(work, task, _step_of(report))
     if report.starts and task.status is Status.CLAIMED and report.kind in ENDINGS - {"returned"}:
-        # What is refused has started nothing either (G9).
+        # A refused report must not start the run either (G9).
         if _ending(report).reason is Reason.RETURNED:
             raise _not_unstarted()
         _start(work, task, run_id)
@@ -144,21 +145,21 @@ def take_report(work: UnitOfWork, task: Task, run_id: int | None, report: RunRep
         case "checkpoint" | "progress" | "logs":
             _note(work, task, report)
         case "step":
-            keep_step(work, task, _told(report), report.result)
+            keep_step(work, task, _step_of(report), report.result)
         case "receive":
-            take_message(work, task, _told(report))
+            take_message(work, task, _step_of(report))
         case "completed" | "failed" | "exception" | "paused" | "suspended" | "returned":
             _end(work, task, report)
         case "stopped":
-            raise InvalidTaskTransition("the run is still open: report how it ended, not that it stopped")
+            raise InvalidTaskTransition("the run is still open: report how it ended instead of stopped")
         case _:
             raise ValidationFailed(f"{report.kind!r} is not a kind of report")
     return task
 
 
-def _told(report: RunReport) -> StepReport:
+def _step_of(report: RunReport) -> StepReport:
     if report.step is None:
-        raise ValidationFailed(f"{report.kind}: needs the name of its step")
+        raise ValidationFailed(f"{report.kind}: needs step, the step's name")
     return report.step
 
 
@@ -184,7 +185,7 @@ def _note(work: UnitOfWork, task: Task, report: RunReport) -> None:
     note_usage(task, report.usage)
     for line in report.lines or ():
         work.add_log(task, line)
-    # A checkpoint is a sign of life of this very run (E3).
+    # A checkpoint is a sign of life of this run (E3).
     life.renew(task, work.now)
     work.touched(task)
     if is_over_budget(task):
@@ -208,12 +209,12 @@ def _end(work: UnitOfWork, task: Task, report: RunReport) -> None:
             raise _not_unstarted()
     work.open(task)
     until = _slot_until(task, work.now) if report.code_runs else None
-    # A thread that nothing stops keeps its slot; its task may run again elsewhere, or here beside it.
+    # A thread that can't be stopped keeps its slot; its task may run again elsewhere, or here beside it.
     end_run(work, task, _resolve(work, task, report, ending), until)
 
 
 def _slot_until(task: Task, now: datetime) -> datetime | None:
-    """Return until when code that runs on keeps its slot, unless heartbeats renew it: a report is a sign of life."""
+    """Return until when code that runs on keeps its slot unless heartbeats renew it; a report is a sign of life."""
     increment = timedelta(seconds=task.heartbeat_increment)
     return None if task.taken_until is None else max(task.taken_until, now + increment)
 
@@ -227,7 +228,7 @@ def _resolve(work: UnitOfWork, task: Task, report: RunReport, ending: Ending) ->
     if report.kind == "completed":
         return life.complete(task, report.result, ending, work.now)
     if report.kind == "suspended":
-        return suspend(work, task, _told(report), ending)
+        return suspend(work, task, _step_of(report), ending)
     if report.kind == "paused":
         return life.confirm_pause(task, report.checkpoint, ending, work.now)
     if report.kind == "returned" or ending.reason is Reason.RETURNED:
@@ -252,25 +253,25 @@ def _ending(report: RunReport) -> Ending:
     if report.kind == "exception":
         if reason is None or reason not in REPORTABLE:
             allowed = ", ".join(sorted(REPORTABLE))
-            raise ValidationFailed(f"an exception needs a reason that a worker may give: {allowed}")
+            raise ValidationFailed(f"an exception needs a reason that workers may report: {allowed}")
         if reason is Reason.RETURNED:
             outcome = Outcome.RETURNED
     if report.kind == "failed" and reason not in {Reason.ERROR, Reason.TIMEOUT}:
-        raise ValidationFailed("failed takes the reasons error and timeout; report anything else as an exception")
+        raise ValidationFailed("failed takes the reason error or timeout: report anything else as an exception")
     error = report.error if report.error is not None else report.detail
     return Ending(outcome, reason, error, report.traceback, report.usage, report.digest())
 
 
 @dataclass(slots=True, kw_only=True)
 class ReportMany:
-    """Reports of one worker about its runs, each with an outcome of its own."""
+    """Reports of one worker about its runs, each with its own outcome."""
 
     principal: Principal
     worker_id: WorkerId | None
-    """None: a temporary credential reports of its run, whichever worker has it."""
+    """None if a temporary credential reports about its run, whichever worker has it."""
     reports: list[tuple[TaskId, int, RunReport]]
     rest: list[int] | None = None
-    """Which of them did not go by the fast path; None: all."""
+    """The indexes of the reports that the fast path left; None: all."""
 
     @property
     def rows(self) -> int:
@@ -278,10 +279,10 @@ class ReportMany:
         return len(self.reports)
 
     def may_speak(self, task: Task, worker: Worker | None) -> bool:
-        """Return whether the asker may report of the task's open run, whose worker this is; all else is refused."""
+        """Return whether the caller may report about the task's open run, whose worker this is."""
         return speaks_for(self.principal, worker, task.id, task.run_id)
 
-    def _ones(self) -> Iterator[tuple[int, ReportRun]]:
+    def _single_reports(self) -> Iterator[tuple[int, ReportRun]]:
         for i in range(len(self.reports)) if self.rest is None else self.rest:
             task_id, run_id, report = self.reports[i]
             yield (
@@ -292,14 +293,14 @@ class ReportMany:
             )
 
     def reads(self, reads: ReadSet) -> None:
-        """Read what each of them needs."""
-        for _, one in self._ones():
+        """Read what each report needs."""
+        for _, one in self._single_reports():
             one.reads(reads)
 
     def apply(self, work: UnitOfWork) -> dict[int, TreadleError]:
-        """Return why some of them, by their place, were refused."""
+        """Return the refusals, by the report's index."""
         refused: dict[int, TreadleError] = {}
-        for i, one in self._ones():
+        for i, one in self._single_reports():
             try:
                 one.apply(work)
             except TreadleError as error:

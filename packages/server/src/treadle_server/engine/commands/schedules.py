@@ -1,4 +1,4 @@
-"""Schedules are set, paused, run by hand and deleted; and their ticks put tasks in."""
+"""Commands that set, pause, run and delete schedules, and that make the tasks of due ticks."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +22,7 @@ from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import Forbidden, InternalJobNotConfigured, ScheduleNotFound, TaskConflict
 
 MOST = 500
-"""Schedules that one command takes at once, so that the writer is never held for long."""
+"""How many schedules one command handles at most, so that it never holds up the writer for long."""
 
 
 _TIMING = ("cron", "zone", "interval_seconds")
@@ -32,14 +32,14 @@ _JSON = ("payload", "template")
 
 @dataclass(frozen=True, slots=True)
 class WasSet:
-    """A schedule that was set; `created` is true for a new one, and one that had been deleted."""
+    """A schedule that was set; `created` is true if it is new or had been deleted."""
 
     schedule: Schedule
     created: bool
 
 
 def get_schedule(work: UnitOfWork, principal: Principal, room: str, name: str) -> Schedule:
-    """Return the asker's schedule. Raises `InvalidRoomId`, `ScheduleNotFound`, or `Forbidden` (another user's)."""
+    """Return the caller's schedule. Raises `InvalidRoomId`, `ScheduleNotFound`, or `Forbidden` (another user's)."""
     check_room(room)
     schedule = work.schedules_by_name.get((room, name))
     if schedule is None or schedule.deleted_at is not None:
@@ -49,16 +49,16 @@ def get_schedule(work: UnitOfWork, principal: Principal, room: str, name: str) -
 
 
 def check_version(schedule: Schedule, expected: int | None) -> None:
-    """Raise `TaskConflict` when the schedule was changed since version `expected`; None expects nothing."""
+    """Raise `TaskConflict` if the schedule has changed since version `expected`; None accepts any version."""
     if expected is not None and schedule.version != expected:
         raise TaskConflict(
-            f"the schedule is at version {schedule.version}, not {expected}: it was changed since; read it again"
+            f"the schedule is at version {schedule.version}, not {expected}: it has changed since, so read it again"
         )
 
 
 @dataclass(slots=True, kw_only=True)
 class OfSchedule(OneRow):
-    """What is asked of one schedule, by its room and name."""
+    """A command about one schedule, given by room and name."""
 
     principal: Principal
     room: str
@@ -71,19 +71,19 @@ class OfSchedule(OneRow):
 
 @dataclass(slots=True, kw_only=True)
 class SetSchedule(OfSchedule):
-    """Makes a schedule, or changes what differs: one that stays the same keeps its next tick."""
+    """Creates a schedule, or changes what differs; without a difference it keeps its next tick."""
 
     job_name: str
     content: Content
     paused: bool | None = None
     """None leaves it as it is."""
     content_hash: str | None = None
-    """What the code that registers it says of itself. When it said the same the last time, nothing is changed: what
-    people have changed since stays."""
+    """The hash that the registering code gives of its declaration. If it was the same the last time, nothing changes,
+    so that people's changes since then stay."""
     if_version: int | None = None
 
     def reads(self, reads: ReadSet) -> None:
-        """Read the schedule and the job, and make room for a task of it: the same batch may run it."""
+        """Read the schedule and the job, and what a task of it needs: the same batch may run it."""
         job_name = job_name_or_404(self.job_name)
         OfSchedule.reads(self, reads)
         reads.job_names.add(job_name)
@@ -99,9 +99,9 @@ class SetSchedule(OfSchedule):
         """Return the schedule.
 
         Raises `InvalidRoomId`, `JobNotFound`, `InternalJobNotConfigured`, `SchemaMoved`, `Forbidden` (also for scopes
-        that the asker does not hold), `ScheduleNotFound` (another user's, which the asker does not see),
-        `LimitNotFound`, `TaskConflict` (it was changed since `if_version`), or `ValidationFailed` for a time that never
-        comes and limits that can't be.
+        that the caller does not hold), `ScheduleNotFound` (another user's, which the caller may not see),
+        `LimitNotFound`, `TaskConflict` (it has changed since `if_version`), or `ValidationFailed` for a time that never
+        comes and for invalid limits.
         """
         job = find_job(work, self.room, self.job_name)
         if job.is_internal:
@@ -117,13 +117,13 @@ class SetSchedule(OfSchedule):
         return WasSet(self._make(work, job, known), created=True)
 
     def _check_options(self, work: UnitOfWork, job: Job) -> None:
-        """Refuse scopes that the asker does not hold, since its tasks would act with them, and limits that can't be."""
+        """Refuse scopes that the caller does not hold, with which its tasks would act, and invalid limits."""
         options = orjson.loads(self.content.template)
         check_task_scopes(self.principal, options.get("scopes") or ())
         limits_of(work, job, self.room, options.get("limits"), self.content.payload)
 
     def _make(self, work: UnitOfWork, job: Job, deleted: Schedule | None) -> Schedule:
-        """Make it, or begin anew under the name of one that was deleted; what of that still runs ends quietly."""
+        """Create the schedule, or reuse the row of a deleted one of that name, whose open task ends without effect."""
         fresh = self._fresh(work, job)
         if deleted is None:
             work.add_schedule(fresh)
@@ -131,7 +131,7 @@ class SetSchedule(OfSchedule):
         fresh.id, fresh.version = deleted.id, deleted.version + 1
         for name in SCHEDULE_FIELDS:
             setattr(deleted, name, getattr(fresh, name))
-        work.changes.timed_anew.add(deleted.id)
+        work.changes.rescheduled.add(deleted.id)
         work.change_schedule(deleted)
         return deleted
 
@@ -158,7 +158,7 @@ class SetSchedule(OfSchedule):
         try:
             check_schedule(self.principal, known, work.jobs_by_num[known.job_num].full_name)
         except Forbidden:
-            # Who sees it is told how it stands when it is what he wants; of one that is not seen nothing is told.
+            # A caller who may only see the schedule gets it if it is as wanted already; otherwise this is refused.
             if not is_to_stay:
                 raise
         check_version(known, self.if_version)
@@ -166,10 +166,10 @@ class SetSchedule(OfSchedule):
             return known
         self._check_options(work, job)
         content = self.content
-        is_timed_anew = any(getattr(known, name) != getattr(content, name) for name in _TIMING)
-        next_at = _first(content, work.now) if is_timed_anew else known.next_at
-        if is_timed_anew:
-            work.changes.timed_anew.add(known.id)
+        is_rescheduled = any(getattr(known, name) != getattr(content, name) for name in _TIMING)
+        next_at = _first(content, work.now) if is_rescheduled else known.next_at
+        if is_rescheduled:
+            work.changes.rescheduled.add(known.id)
         for name in (*_PLAIN, *_JSON, "schema_version"):
             setattr(known, name, getattr(content, name))
         known.job_num, known.next_at = job.num, next_at
@@ -196,19 +196,19 @@ def _first(content: Content, now: datetime) -> datetime:
 
 
 def _pause(work: UnitOfWork, schedule: Schedule, *, paused: bool) -> None:
-    """Pause it, or let it go on with the next tick from now: those of the pause are not missed but over.
+    """Pause the schedule, or resume it with the next tick from now: ticks during the pause don't count as missed.
 
-    So does one whose next tick was put off by a clock that was ahead.
+    Resuming also corrects a next tick that was set by a clock that was ahead.
     """
     schedule.paused = paused
     if not paused and schedule.next_at is not None:
         schedule.next_at = schedule.tick_after(work.now)
-        work.changes.timed_anew.add(schedule.id)
+        work.changes.rescheduled.add(schedule.id)
 
 
 @dataclass(slots=True, kw_only=True)
 class PauseSchedule(OfSchedule):
-    """Pauses a schedule, or lets it go on."""
+    """Pauses or resumes a schedule."""
 
     paused: bool
     if_version: int | None = None
@@ -226,18 +226,19 @@ class PauseSchedule(OfSchedule):
 
 @dataclass(slots=True, kw_only=True)
 class RunSchedule(OfSchedule):
-    """Puts a schedule's task in now, also of a paused one; its ticks stay as they are."""
+    """Makes a schedule's task now, even if it is paused; its ticks are not affected."""
 
     def apply(self, work: UnitOfWork) -> Task:
         """Return the task.
 
         Raises `InvalidRoomId`, `ScheduleNotFound`, `Forbidden`, `LimitNotFound`, `LimitFull` (`ValidationFailed` for
-        limits that can't be), or `TaskConflict` while its last task is open, or another one holds its unique key.
+        invalid limits), or `TaskConflict` while its last task is open or another task holds its unique key.
         """
         schedule = get_schedule(work, self.principal, self.room, self.name)
         if has_open_instance(work, schedule):
             raise TaskConflict(
-                f"task {schedule.last_task_id} of schedule {schedule.name!r} is not over yet: wait for it, or cancel it"
+                f"task {schedule.last_task_id} of schedule {schedule.name!r} has not ended yet: wait for it, or cancel"
+                " it"
             )
         if (holder := key_holder(work, schedule)) is not None:
             raise held_by(self.principal, holder)
@@ -246,10 +247,10 @@ class RunSchedule(OfSchedule):
 
 @dataclass(slots=True, kw_only=True)
 class DeleteSchedule(OfSchedule):
-    """Deletes a schedule; what of it is open ends by itself, and nothing follows it."""
+    """Deletes a schedule; its open task goes on, and no other follows."""
 
     def apply(self, work: UnitOfWork) -> None:
-        """Raises `InvalidRoomId`, `ScheduleNotFound` or `Forbidden`."""
+        """Delete the schedule. Raises `InvalidRoomId`, `ScheduleNotFound` or `Forbidden`."""
         schedule = get_schedule(work, self.principal, self.room, self.name)
         schedule.deleted_at = work.now
         schedule.next_at = None
@@ -260,16 +261,16 @@ class DeleteSchedule(OfSchedule):
 
 @dataclass(slots=True)
 class FireDue:
-    """Puts in the tasks of schedules whose tick has come; returns how many schedules it dealt with (at most `MOST`)."""
+    """Makes the tasks of due schedules; answers how many schedules it handled, at most `MOST`."""
 
     rows = MOST
 
     def reads(self, reads: ReadSet) -> None:
-        """Read what is due."""
+        """Read the due schedules."""
         reads.due_schedules = MOST
 
     def apply(self, work: UnitOfWork) -> int:
-        """Return how many schedules went on to their next tick."""
+        """Return how many schedules moved on to their next tick."""
         dealt = 0
         for schedule in work.due_schedules:
             is_due = schedule.is_due(work.now) and not has_open_instance(work, schedule)

@@ -21,7 +21,7 @@ from treadle_server.errors import Forbidden, InvalidTaskTransition, StaleRun
 REPORTED = {
     to: verb for verb in (Verb.START, Verb.COMPLETE, Verb.FAIL, Verb.INTERRUPT) for to in TRANSITIONS[verb].targets
 }
-"""The statuses that a worker reports by an update, and the verb that each of them is."""
+"""The statuses that a worker may report by an update, each with its verb."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,11 +42,11 @@ class PatchStatus(OneRow):
             reads.past_owners_of.add(self.task_id)
 
     def apply(self, work: UnitOfWork) -> Task:
-        """Return the task after it. The same status twice is a 409.
+        """Return the task after the update. The same status twice is a 409.
 
-        Raises `TaskNotFound`, `StaleRun`, `InvalidTaskTransition` for a status that no update leads to or a task
-        without an open run, `Forbidden` for another user's, `TaskConflict` for another version, and as `take_report`
-        and `Steer`.
+        Raises `TaskNotFound`, `StaleRun`, `InvalidTaskTransition` for a status that no update can set or a task
+        without an open run, `Forbidden` for another user's run, `TaskConflict` for another version, and whatever
+        `take_report` and `Steer` raise.
         """
         task = get_task(work, self.task_id)
         worker = work.workers.get(task.worker_id) if task.worker_id else None
@@ -55,7 +55,7 @@ class PatchStatus(OneRow):
             return self._cancel(work, task, owns=owns)
         run_id = self.run_id
         if run_id is None and self.principal.run is not None and self.principal.run[0] == task.id:
-            # A credential says which run is meant, as no older client could.
+            # The credential says which run is meant; older clients, which don't, have none.
             run_id = self.principal.run[1]
         if run_id is not None:
             life.check_owner(task, run_id)
@@ -72,7 +72,7 @@ class PatchStatus(OneRow):
         return take_report(work, task, run_id, self.report)
 
     def _cancel(self, work: UnitOfWork, task: Task, *, owns: bool) -> Task:
-        """Cancel by the rule of the verb: to have the task's run, or its credential, gives no right to it."""
+        """Cancel under the rule of the verb: having the task's run, or its credential, gives no right to do so."""
         if self.run_id is not None:
             life.check_owner(task, self.run_id)
         try:
@@ -85,6 +85,6 @@ class PatchStatus(OneRow):
         return cancel_task(work, task)
 
     def _check_not_lost(self, work: UnitOfWork, task: Task, *, owned: bool = False) -> None:
-        """Raise `StaleRun` when the asker's worker had the task: a 403 would make an older client end."""
+        """Raise `StaleRun` if the caller's worker had the task, because a 403 would make an older client exit."""
         if self.run_id is None and (owned or self.principal.user in work.past_owners.get(task.seq, ())):
             raise StaleRun("your worker no longer holds the task; stop the code")

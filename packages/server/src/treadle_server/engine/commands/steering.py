@@ -1,4 +1,4 @@
-"""What people do to tasks: cancel, pause, resume, resolve, rerun."""
+"""The verbs by which people steer tasks: cancel, pause, resume, resolve and rerun."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,18 +13,18 @@ from treadle_server.domain.encryption import check_words
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Hold, Run, Task
 from treadle_server.engine.commands.base import OneRow, get_task
-from treadle_server.engine.commands.standing import look_again
 from treadle_server.engine.commands.steps import clear_steps
+from treadle_server.engine.commands.unmet import count_unmet
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import InvalidTaskTransition, ValidationFailed
 
 
 def keep_hold(work: UnitOfWork, task: Task, taken_until: datetime | None, *, slot_only: bool = False) -> bool:
-    """Let the run's code keep its target and slot until it has stopped, or its lease ends; return whether it does.
+    """Let the run's code keep its target and slot until it has stopped or its lease ends; return whether it does.
 
-    `slot_only` lets the task's next run begin meanwhile, unless the task has a target. A lease that seems to be over
-    already may only seem so, to a clock that was just set: the sweeper, which knows that, ends the hold.
+    `slot_only` lets the task's next run begin meanwhile, unless the task has a target. A lease may only seem to have
+    ended because the clock was just set; so the hold is added anyway, and the sweeper, which knows, ends it.
     """
     if taken_until is None or task.worker_id is None or task.unfenced:
         return False
@@ -37,7 +37,7 @@ def keep_hold(work: UnitOfWork, task: Task, taken_until: datetime | None, *, slo
 
 
 def end_run(work: UnitOfWork, task: Task, run: Run, until: datetime | None) -> None:
-    """Note that the task's run is over, whose code keeps its slot until then; None: it has stopped."""
+    """Note that the task's run has ended; its code keeps its slot up to `until`, or has stopped if that is None."""
     work.add_run(task, run, code_ended=not keep_hold(work, task, until, slot_only=True))
     work.changed(task)
     if task.completed_at is not None:
@@ -45,7 +45,7 @@ def end_run(work: UnitOfWork, task: Task, run: Run, until: datetime | None) -> N
 
 
 def cancel_task(work: UnitOfWork, task: Task, reason: Reason = Reason.CANCELLED) -> Task:
-    """Cancel the task at once; what runs keeps its hold until it has stopped. Raises `InvalidTaskTransition`."""
+    """Cancel the task at once; running code keeps a hold until it has stopped. Raises `InvalidTaskTransition`."""
     advance(task.status, Verb.CANCEL, Status.CANCELLED)
     until = task.taken_until
     work.open(task)
@@ -54,14 +54,14 @@ def cancel_task(work: UnitOfWork, task: Task, reason: Reason = Reason.CANCELLED)
 
 
 def expire_task(work: UnitOfWork, task: Task) -> None:
-    """Fail the task whose deadline has passed; what runs keeps its hold until it has stopped."""
+    """Fail a task whose deadline has passed; running code keeps a hold until it has stopped."""
     until = task.taken_until
     work.open(task)
     cut_off(work, task, life.miss_deadline(task, work.now), until)
 
 
 def cut_off(work: UnitOfWork, task: Task, run: Run | None, until: datetime | None) -> None:
-    """Note that the task is over, with its run if it had one, whose code still has to stop: until then it holds on."""
+    """Note that the task has ended, with its run if it had one; the run's code keeps a hold until it has stopped."""
     if run is not None:
         work.add_run(task, run, code_ended=False)
         keep_hold(work, task, until)
@@ -70,12 +70,12 @@ def cut_off(work: UnitOfWork, task: Task, run: Run | None, until: datetime | Non
 
 
 _AGAIN = frozenset({"resume", "rerun"})
-"""Verbs after which a task waits for those again that it depends on."""
+"""Verbs after which a task waits for its dependencies again."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Steer(OneRow):
-    """One verb for one task."""
+    """Applies one verb to one task."""
 
     principal: Principal
     task_id: TaskId
@@ -89,20 +89,20 @@ class Steer(OneRow):
     """For rerun: the first step that is not kept."""
 
     def reads(self, reads: ReadSet) -> None:
-        """Read the task, and where those stand that it waits for."""
+        """Read the task, and the status of its dependencies."""
         reads.tasks.add(self.task_id)
         reads.jobs_of.add(self.task_id)
         if self.from_step is not None:
             reads.steps.want_step(self.task_id, self.from_step, 0, receives=False)
         if self.action in _AGAIN:
-            reads.stands_of.add(self.task_id)
+            reads.edges_of.add(self.task_id)
 
     def apply(self, work: UnitOfWork) -> Task:
-        """Return the task after it.
+        """Return the task after the verb.
 
-        Raises `TaskNotFound`, `Forbidden`, `TaskConflict` (it was changed since `if_version`), `InvalidTaskTransition`,
-        or `ValidationFailed` when it keeps no step `from_step`, when an encrypted one is resolved in words that are not
-        encrypted, and for an action that is none.
+        Raises `TaskNotFound`, `Forbidden`, `TaskConflict` (it has changed since `if_version`), `InvalidTaskTransition`,
+        or `ValidationFailed` if it keeps no step `from_step`, if an encrypted task is resolved in plain text, and for
+        an unknown action.
         """
         task = get_task(work, self.task_id)
         check_control(self.principal, task)
@@ -132,7 +132,7 @@ class Steer(OneRow):
     def _again(self, work: UnitOfWork, task: Task) -> None:
         job = work.job_of(task)
         if job.deleted_at is not None:
-            raise InvalidTaskTransition(f"{job.full_name} is deleted: register it again before its tasks can run")
+            raise InvalidTaskTransition(f"{job.full_name} has been deleted: register it again before its tasks can run")
         if task.unique_key is not None and task.completed_at is not None:
             other = work.unique.get((task.job_num, task.unique_key))
             if other is not None and other.completed_at is None and other.id != task.id:
@@ -140,18 +140,18 @@ class Steer(OneRow):
         verb, function = (Verb.RESUME, life.resume) if self.action == "resume" else (Verb.RERUN, life.rerun)
         advance(task.status, verb, Status.PENDING)
         life.check_deadline(task, work.now)
-        # Of an end that is no cancel nothing is undone: what completed or failed is run again from its start.
+        # A rerun only undoes a cancel: a task that has completed or failed runs again from its start.
         undoes = Status.CANCELLED if self.action == "rerun" else task.status
         is_undo = self.if_version is not None and self.from_step is None and task.status is undoes
         if self.action == "rerun" and not is_undo:
             clear_steps(work, task, self.from_step)
         before = work.open(task)
-        look_again(work, before)
-        if (told := function(before, work.now, is_undo=is_undo)) is not None:
-            work.keep_run(told)
+        count_unmet(work, before)
+        if (ended_run := function(before, work.now, is_undo=is_undo)) is not None:
+            work.keep_run(ended_run)
         task.blocked = task.stands_in_line
         if task.unique_key is not None:
-            # Others that had the key may be wanted back by the same command.
+            # The same request may steer other tasks that had this key.
             work.unique[task.job_num, task.unique_key] = task
         work.changed(task)
 

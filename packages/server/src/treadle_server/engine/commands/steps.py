@@ -1,7 +1,7 @@
-"""Steps are kept, tasks sleep and wait for messages, messages come: a run that is over waits by its last step.
+"""Keeps steps, lets tasks sleep and wait for messages, and delivers messages. A suspended task waits in its last step.
 
-That step is a sleep, or a receive that has nothing yet. A message fills it as long as no later run has begun; a later
-run finds it as it is then, which for a receive without a message means that its time was over.
+That step is a sleep, or a receive without a message. A message fills it as long as no later run has begun; a later run
+finds it as it is then, and takes a receive without a message to have timed out.
 """
 
 from collections.abc import Mapping
@@ -26,22 +26,22 @@ from treadle_server.errors import InvalidTaskTransition, TaskConflict, Validatio
 
 @dataclass(slots=True, kw_only=True)
 class StepReport:
-    """What a report says of a step."""
+    """The part of a report that is about a step."""
 
     name: str
     occurrence: int = 0
     function: str | None = None
     seconds: float | None = None
-    """How long the function took; of a wait, how long it lasts at most."""
+    """How long the function took, or how long a wait lasts at most."""
     receives: bool = False
 
 
-def keep_step(work: UnitOfWork, task: Task, told: StepReport, result: str | None) -> None:
-    """Keep what a step's function returned: a sign of life of its run. The same once more changes nothing else.
+def keep_step(work: UnitOfWork, task: Task, report: StepReport, result: str | None) -> None:
+    """Keep the result of a step's function, and renew the lease of its run; a repetition only renews.
 
-    Raises `TaskConflict` when it is kept with another result, and `ValidationFailed` for what is too large.
+    Raises `TaskConflict` if the step is kept with another result, and `ValidationFailed` if it is too large.
     """
-    step = _step(work, task, told, kind="call", result=result, seconds=told.seconds)
+    step = _step(work, task, report, kind="call", result=result, seconds=report.seconds)
     kept = work.steps.kept.get(step.key)
     if kept is not None:
         check_repeated(kept, step)
@@ -54,13 +54,13 @@ def keep_step(work: UnitOfWork, task: Task, told: StepReport, result: str | None
     work.touched(task)
 
 
-def take_message(work: UnitOfWork, task: Task, told: StepReport) -> None:
-    """Let a step receive the oldest message of its name, if one waits: a sign of life of its run.
+def take_message(work: UnitOfWork, task: Task, report: StepReport) -> None:
+    """Let a step receive the oldest message of its name, if one waits, and renew the lease of its run.
 
-    Raises `ValidationFailed` for one step too many.
+    Raises `ValidationFailed` if the task has too many steps.
     """
-    step = _step(work, task, told, kind="receive")
-    message = None if step.key in work.steps.kept else work.steps.next_message(task.seq, told.name)
+    step = _step(work, task, report, kind="receive")
+    message = None if step.key in work.steps.kept else work.steps.next_message(task.seq, report.name)
     if message is not None:
         check_step(task, None)
     work.open(task)
@@ -71,9 +71,9 @@ def take_message(work: UnitOfWork, task: Task, told: StepReport) -> None:
     work.touched(task)
 
 
-def check_suspension(work: UnitOfWork, task: Task, told: StepReport) -> None:
-    """Raise unless the open run may wait by this step: `TaskConflict` when it is kept, `ValidationFailed`."""
-    step = _step(work, task, told, kind="receive" if told.receives else "sleep")
+def check_suspension(work: UnitOfWork, task: Task, report: StepReport) -> None:
+    """Check that the open run may wait in this step. Raises `TaskConflict` if it is kept, or `ValidationFailed`."""
+    step = _step(work, task, report, kind="receive" if report.receives else "sleep")
     if (kept := work.steps.kept.get(step.key)) is not None:
         raise TaskConflict(
             f"step {kept.name!r}, number {kept.occurrence} of that name, was kept in run {kept.run_id}: read the kept"
@@ -82,12 +82,12 @@ def check_suspension(work: UnitOfWork, task: Task, told: StepReport) -> None:
     check_step(task, None)
 
 
-def suspend(work: UnitOfWork, task: Task, told: StepReport, ending: Ending) -> Run:
-    """End the run and let the task wait, as `check_suspension` has admitted; one whose message is there goes on."""
-    seconds = told.seconds or 0.0
+def suspend(work: UnitOfWork, task: Task, report: StepReport, ending: Ending) -> Run:
+    """End the run and let the task wait, after `check_suspension`; if its message is there, it continues at once."""
+    seconds = report.seconds or 0.0
     until = work.now + timedelta(seconds=seconds)
-    step = _step(work, task, told, kind="receive" if told.receives else "sleep", until=until)
-    message = work.steps.next_message(task.seq, told.name) if told.receives else None
+    step = _step(work, task, report, kind="receive" if report.receives else "sleep", until=until)
+    message = work.steps.next_message(task.seq, report.name) if report.receives else None
     if message is not None:
         _receive(work, step, message)
         seconds = 0.0
@@ -96,9 +96,9 @@ def suspend(work: UnitOfWork, task: Task, told: StepReport, ending: Ending) -> R
 
 
 def clear_steps(work: UnitOfWork, task: Task, from_step: str | None) -> None:
-    """Delete the steps of a task that is run again: all, with all messages, or from the first of a name on.
+    """Delete the steps of a task that runs again: all, with all messages, or those from `from_step` on.
 
-    Called before the task is changed. Raises `ValidationFailed` when it keeps no step of that name.
+    Must be called before the task is changed. Raises `ValidationFailed` if it keeps no step of that name.
     """
     if from_step is None:
         work.steps.clear(task.seq, 0, keeps_messages=False)
@@ -106,7 +106,7 @@ def clear_steps(work: UnitOfWork, task: Task, from_step: str | None) -> None:
     else:
         kept = work.steps.kept.get((task.seq, from_step, 0))
         if kept is None:
-            raise ValidationFailed(f"from_step: the task keeps no step {from_step!r}: {_kept_by(task)}")
+            raise ValidationFailed(f"from_step: the task has no step {from_step!r}: {_kept_by(task)}")
         first = kept.number
         work.steps.clear(task.seq, first, keeps_messages=True)
     work.open(task)
@@ -123,7 +123,7 @@ def _kept_by(task: Task) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class SendMessage(OneRow):
-    """Puts in a message for a task; one that waits for it goes on."""
+    """Sends a message to a task, which continues if it waits for the message."""
 
     principal: Principal
     task_id: TaskId
@@ -137,10 +137,11 @@ class SendMessage(OneRow):
         reads.steps.sends.add((self.task_id, self.name, self.id))
 
     def apply(self, work: UnitOfWork) -> tuple[Message, bool]:
-        """Return the message, and whether it is new: the same once more is the first one.
+        """Return the message, and whether it is new; a repetition returns the first one.
 
-        Raises `TaskNotFound`, `Forbidden`, `TaskConflict` (the id has other data), `InvalidTaskTransition` (the task
-        has ended), `ValidationFailed` (it is too large, or not encrypted), or `TooManyRequests` (too many wait).
+        Raises `TaskNotFound`, `Forbidden`, `TaskConflict` (the id was used with other data), `InvalidTaskTransition`
+        (the task has ended), `ValidationFailed` (it is too large or not encrypted), or `TooManyRequests` (too many
+        wait).
         """
         task = get_task(work, self.task_id)
         check_send(self.principal, task)
@@ -160,7 +161,7 @@ class SendMessage(OneRow):
             and (step.kind, step.name) == ("receive", self.name)
             and _waits(task, step, work.steps.worked)
         )
-        # What is awaited waits for nobody: else others, which the task never asks for, would keep it waiting for ever.
+        # An awaited message never counts as one too many: else others that the task never receives could block it.
         check_message(self.data, 0 if is_awaited else waiting)
         message = Message(task.seq, number, self.name, self.id, self.data, self.principal.user, work.now)
         work.steps.add_message(message)
@@ -173,23 +174,23 @@ class SendMessage(OneRow):
 
 
 def wait_until(work: UnitOfWork, task: Task, due_at: datetime) -> None:
-    """Let the step by which a task waits, if it does, tell the time to which its wait was moved; one past ends it."""
+    """Move the end of a task's wait in its last step, if it waits in one, to `due_at`, or to now if that is past."""
     step = work.steps.last.get(task.seq)
     if step is not None and _waits(task, step, work.steps.worked):
         step.until = max(due_at, work.now)
         work.steps.change(step)
 
 
-def _step(work: UnitOfWork, task: Task, told: StepReport, **more: object) -> Step:
-    said: dict[str, object] = {"function": told.function, "result": None, **more}
+def _step(work: UnitOfWork, task: Task, report: StepReport, **more: object) -> Step:
+    values: dict[str, object] = {"function": report.function, "result": None, **more}
     return Step(
         task_seq=task.seq,
         number=task.steps,
-        name=told.name,
-        occurrence=told.occurrence,
+        name=report.name,
+        occurrence=report.occurrence,
         run_id=task.run_id,
         at=work.now,
-        **said,  # type: ignore[arg-type]
+        **values,  # type: ignore[arg-type]
     )
 
 
@@ -205,10 +206,10 @@ def _receive(work: UnitOfWork, step: Step, message: Message) -> None:
 
 
 def _waits(task: Task, step: Step, worked: Mapping[int, int]) -> bool:
-    """Return whether the task waits by this step, its last one: sleeps, or has no message yet."""
+    """Return whether the task waits in this step, its last one: it sleeps, or has no message yet."""
     is_empty = step.kind != "call" and step.received_at is None
-    # Runs that a resolve opened have no worker, and nobody's code has found the step empty in them. Who was settled in
-    # the batch of the run that waits is told by the number alone.
+    # Runs that a resolve opened have no worker, so no code has found the step empty in them. If the resolve was in the
+    # same batch as the run that waits, `worked` doesn't know that run, which is then the one before.
     last = {task.run_id} if task.worker_id is not None else {task.run_id - 1, worked.get(task.seq)}
     return is_empty and step.run_id in last and not task.is_leased
 

@@ -1,4 +1,4 @@
-"""New tasks are put in, all of a request or each by itself; one that is there already is answered again."""
+"""Adds new tasks, all of a request together or each by itself; a task that exists already is returned again."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,23 +30,23 @@ from treadle_server.store.transaction.dependencies import Needed
 
 
 class SchemaMoved(Exception):
-    """The job's schema changed after the payload was checked: check it again and submit anew."""
+    """The job's schema changed after the payload was checked: check it again and repeat the submit."""
 
 
 UNCHECKED = 0
-"""The schema version of a payload that was checked against none: such a task is there already, or checked anew."""
+"""The schema version of a payload that was checked against none: its task exists already, or it is checked again."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Submission:
-    """A task to be, checked in form and against the job's schema."""
+    """A task to be added, validated in form and against the job's schema."""
 
     job_name: str
     payload: str
     content_hash: bytes
-    """Over everything that makes two submissions the same."""
+    """The hash of everything that makes two submissions the same."""
     older_hashes: tuple[bytes, ...] = ()
-    """What it may have been when the key of a sealed payload's digest was another one."""
+    """The hashes that it may have had with earlier keys of a sealed payload's digest."""
     options: dict[str, Any] = field(default_factory=dict)
     """The task options that the call gives."""
     id: TaskId | None = None
@@ -59,49 +59,49 @@ class Submission:
     unique_key: str | None = None
     trace: str | None = None
     limits: list[dict[str, Any]] | None = None
-    """Those that the call itself names."""
+    """The limits that the call itself names."""
     schema_version: int | None = None
     needs: Sequence[Need] = ()
-    """What it waits for: places of the same request, and ids."""
+    """What it waits for: tasks of the same request, by index, and other tasks by id."""
     on_dependency_failure: str | None = None
     arguments_from: str | None = None
     flow: FlowWanted | None = None
     is_bare: bool = False
-    """Whether it gives no more than a payload, and an id or none: `alike` makes many such tasks of one."""
+    """Whether it gives only a payload, and perhaps an id: `maker_like` makes many such tasks from one."""
 
     @property
     def is_bound(self) -> bool:
-        """Return whether it waits for tasks, or is of a flow."""
+        """Return whether it waits for tasks or belongs to a flow."""
         return bool(self.needs) or self.flow is not None
 
 
 def rows_of(item: Submission) -> int:
-    """Return how many rows a task may write: itself, and what it waits for."""
+    """Return how many rows a task may write: its own, and one for each task that it waits for."""
     return 1 + len(item.needs)
 
 
 @dataclass(slots=True)
 class Submitted:
-    """A task that is in: a new one, or the one that was there already."""
+    """A submitted task: a new one, or one that existed already."""
 
     task: Task
     created: bool
     position: int | None
-    """None where it is not known without being read, and for what does not wait."""
+    """None if it can't be told without reading it, or if the task does not wait in a queue."""
 
 
 SubmitOutcome = Submitted | TreadleError
-"""What became of one task among many."""
+"""The outcome for one task among many."""
 
 
 def holder_of(work: UnitOfWork, job_num: int, unique_key: str) -> Task | None:
-    """Return the open task of the job that holds the key at this moment."""
+    """Return the open task of the job that holds the key now."""
     holder = work.unique.get((job_num, unique_key))
     return holder if holder is not None and holder.status in OPEN else None
 
 
 def _known(work: UnitOfWork, item: Submission, job: Job) -> Task | None:
-    """Return the task that a submission means which is there already: of the same id, or the holder of its key."""
+    """Return the existing task that a submission stands for: the one with its id, or the holder of its unique key."""
     first = None if item.id is None else work.tasks.get(item.id)
     if first is None and item.unique_key is not None:
         return holder_of(work, job.num, item.unique_key)
@@ -109,33 +109,33 @@ def _known(work: UnitOfWork, item: Submission, job: Job) -> Task | None:
 
 
 def held_by(principal: Principal, holder: Task) -> UniqueKeyHeld:
-    """Return what is said to who wants the unique key of another task; of one that they don't see no more than that."""
+    """Return the error for a unique key that another task holds; it names the task only if the caller may see it."""
     whose = f"task {holder.id}" if sees(principal, holder) else "a task that this token may not read"
     return UniqueKeyHeld(f"the unique key {holder.unique_key!r} is held by {whose}")
 
 
 @dataclass(slots=True, kw_only=True)
 class _OfItems:
-    """Tasks of one request."""
+    """The tasks of one request."""
 
     principal: Principal
     room: str
     items: list[Submission]
     order: Sequence[int] | None = None
-    """An order in which each stands behind those of the same request that it waits for; None: their own."""
+    """An order of the indexes in which each task follows those that it waits for; None: the given order."""
 
     @property
     def rows(self) -> int:
-        """Return how many tasks it may write, and which of them wait for which."""
+        """Return how many tasks and edges between them it may write."""
         return sum(map(rows_of, self.items))
 
 
 @dataclass(slots=True, kw_only=True)
 class Submit(_OfItems):
-    """Puts tasks in: all or none."""
+    """Adds tasks: all or none."""
 
     def reads(self, reads: ReadSet) -> None:
-        """Read the jobs, their lanes and counts, and tasks of the same ids and unique keys."""
+        """Read the jobs, their lanes and counts, and tasks with the same ids and unique keys."""
         for item in self.items:
             name = job_name_or_404(item.job_name)
             reads.job_names.add(name)
@@ -156,9 +156,9 @@ class Submit(_OfItems):
         """Return the tasks in order.
 
         Raises `InvalidRoomId`, `JobNotFound`, `InternalJobNotConfigured`, `TaskConflict`, `SchemaMoved`, `TaskNotFound`
-        (what it is to wait for is not there, or not seen), `FlowNotFound`, `Forbidden` (another user's flow),
-        `LimitNotFound`, `LimitFull`, or `ValidationFailed` for a deadline before the delay is over and limits that
-        can't be.
+        (a task to wait for does not exist, or the caller may not see it), `FlowNotFound`, `Forbidden` (another user's
+        flow), `LimitNotFound`, `LimitFull`, or `ValidationFailed` for a deadline before the delay is over and for
+        invalid limits.
         """
         jobs = {name: find_job(work, self.room, name) for name in {item.job_name for item in self.items}}
         self._check_twins()
@@ -172,7 +172,7 @@ class Submit(_OfItems):
         return [done[i] for i in range(len(self.items))]
 
     def _wanted(self, work: UnitOfWork, jobs: Mapping[str, Job]) -> Iterator[Wanted]:
-        """Return those that are not there yet, each once."""
+        """Yield the limits of each task that does not exist yet, once each."""
         seen: set[object] = set()
         for item in self.items:
             job = jobs[item.job_name]
@@ -184,7 +184,7 @@ class Submit(_OfItems):
             seen |= marks
 
     def _is_met(self, work: UnitOfWork, item: Submission, need: Need, jobs: Mapping[str, Job]) -> bool:
-        """Return whether what an item waits for was there before the request, and has ended as the item needs it."""
+        """Return whether a dependency existed before the request and has ended as the item needs it."""
         if isinstance(need.of, int):
             other = self.items[need.of]
             known = _known(work, other, jobs[other.job_name])
@@ -192,7 +192,7 @@ class Submit(_OfItems):
         return verdict(item.on_dependency_failure, found(work, need.of).status) is Verdict.MET
 
     def _check_twins(self) -> None:
-        """Raise `TaskConflict` when one id stands for two different tasks of this request."""
+        """Raise `TaskConflict` if two different tasks of this request have the same id."""
         seen: dict[TaskId, bytes] = {}
         for item in self.items if len(self.items) > 1 else ():
             if item.id is not None and seen.setdefault(item.id, item.content_hash) != item.content_hash:
@@ -217,7 +217,7 @@ class Submit(_OfItems):
             check_flow(work, self.principal, self.room, item.flow)
 
     def _check_holder(self, work: UnitOfWork, item: Submission, job: Job) -> None:
-        """Refuse a unique key that a task holds which the asker may not see: it would be answered with it."""
+        """Refuse a unique key held by a task that the caller may not see, since the answer would be that task."""
         holder = holder_of(work, job.num, item.unique_key or "")
         if holder is not None and not sees(self.principal, holder):
             raise held_by(self.principal, holder)
@@ -248,21 +248,21 @@ class Submit(_OfItems):
 
 @dataclass(slots=True, kw_only=True)
 class SubmitEach(_OfItems):
-    """Puts tasks in, each by itself: one that is refused leaves the others (E11)."""
+    """Adds tasks each by itself: one that is refused does not affect the others (E11)."""
 
-    def _ones(self) -> Iterator[Submit]:
+    def _single_submits(self) -> Iterator[Submit]:
         for item in self.items:
             yield Submit(principal=self.principal, room=self.room, items=[item])
 
     def reads(self, reads: ReadSet) -> None:
-        """Read what each of them needs."""
-        for one in self._ones():
+        """Read what each task needs."""
+        for one in self._single_submits():
             one.reads(reads)
 
     def apply(self, work: UnitOfWork) -> list[SubmitOutcome | SchemaMoved]:
-        """Return what became of each."""
+        """Return the outcome of each task."""
         taken: list[SubmitOutcome | SchemaMoved] = []
-        for one in self._ones():
+        for one in self._single_submits():
             try:
                 taken += one.apply(work)
             except (TreadleError, SchemaMoved) as refusal:
@@ -271,12 +271,12 @@ class SubmitEach(_OfItems):
 
 
 def _position(work: UnitOfWork, task: Task, job: Job) -> int | None:
-    """Return the place of a new pending task: behind all of its priority and above, from the kept counts.
+    """Return the position of a new pending task, from the kept counts: behind all of its priority and above.
 
-    One that was due before it came stands somewhere among them: None, its place is to be read.
+    A task that was due before it was submitted is somewhere among them; its position must be read, so return None.
     """
     if task.status is not Status.PENDING or work.rivals:
-        # Of what is superseded beside it the counts don't tell.
+        # The counts don't show which tasks are superseded with it.
         return None
     _, room, _ = job.lane_key(task.room, task.pool)
     queue = work.queues[job.num, room]
@@ -286,7 +286,7 @@ def _position(work: UnitOfWork, task: Task, job: Job) -> int | None:
 
 
 def make_task(work: UnitOfWork, item: Submission, job: Job, named: Sequence[Named], *, room: str, user: str) -> Task:
-    """Return the task that a submission makes, which is not put in yet; `named` is what it counts against."""
+    """Return a submission's new task, which is not added yet; `named` are the limits that it counts against."""
     option = work.rules.options(item.options, job)
     task = new_task(
         item,
@@ -316,7 +316,7 @@ def new_task(
     lane: int,
     target_num: int | None = None,
 ) -> Task:
-    """Return the task that a submission makes, with each `option` as `Rules.options` gives it."""
+    """Return a submission's new task; `option` holds each of its options as `Rules.options` returns them."""
     due_at = item.due_at or (now + timedelta(seconds=item.delay) if item.delay else now)
     return Task(
         seq=seq,
@@ -345,10 +345,10 @@ def new_task(
     )
 
 
-def alike(first: Task) -> Callable[[int, Submission], Task]:
-    """Return what makes a task with the number that it is given, and all else as the first: of a bare submission.
+def maker_like(first: Task) -> Callable[[int, Submission], Task]:
+    """Return a function that makes the task of a bare submission, with a given number and everything else as `first`.
 
-    Both must have the same job, room, submitter and lane. It takes 0.7 microseconds, and `new_task` 1.7.
+    Both must have the same job, room, submitter and lane. This takes 0.7 microseconds, and `new_task` 1.7.
     """
     values = task_values(first)
     before, after = values[_BEFORE_PAYLOAD], values[_AFTER_HASH]

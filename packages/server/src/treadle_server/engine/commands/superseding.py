@@ -1,4 +1,4 @@
-"""A new task joins those that wait for its limits, or takes the place of older ones, where these say so."""
+"""Lets a new task join those that wait for its limits, or supersede older ones where the limits say so."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,10 @@ from treadle_server.engine.unit_of_work import UnitOfWork
 
 
 def crowd_in(work: UnitOfWork, new: Task, named: Sequence[Named]) -> None:
-    """Count a task that was just put in among those that wait for its limits, and cancel what it supersedes there.
+    """Count a new task among those that wait for its limits, and cancel the tasks that it supersedes there.
 
-    What runs keeps its holds until its code has stopped. What is not due yet, or waits for other tasks, does neither.
+    A running task that is superseded keeps its hold until its code has stopped. A new task that is not due yet, or
+    waits for other tasks, does nothing here.
     """
     if new.status is not Status.PENDING:
         return

@@ -1,4 +1,4 @@
-"""What time does to tasks and workers; the services send these commands."""
+"""What the passing of time does to tasks and workers; the services send these commands."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,51 +20,51 @@ from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction.counts import count_alike
 
 GRACE = 2.0
-"""Seconds beyond a task's timeout in which the worker's own report is awaited; never more than between two sweeps."""
+"""Seconds beyond a task's timeout for which the worker's own report is awaited, at most the interval of the sweeps."""
 
 MOST = 500
-"""Tasks that one command takes at once, so that the writer is never held for long."""
+"""How many tasks one command handles at most, so that it never holds up the writer for long."""
 
 MOST_DUE = 150
-"""Tasks that are promoted at once: about as many as workers take meanwhile, so that most are claimed where they sleep.
+"""How many tasks are promoted at once: about as many as workers take meanwhile, so most are claimed as they wake.
 
-Of 10,000 that wake at once PostgreSQL spends 0.55 s with 150, 0.65 with 200, and 0.75 with 300, each written twice.
+When 10,000 wake at once, PostgreSQL spends 0.55 s with 150, 0.65 with 200 and 0.75 with 300, each written twice.
 """
 
 MOST_DUE_OF_SEVERAL = 1000
-"""The same where there are other servers: there each portion is a transaction of eight ways there and back."""
+"""The same where there are other servers: there each portion is a transaction of eight round trips."""
 
 
 @dataclass(slots=True)
 class LookAhead(OneRow):
-    """Reads some of what is due soon, where that is much; returns whether there is more to be read."""
+    """Reads a portion of the tasks that are due soon, if there are many; answers whether there are more to read."""
 
     until: datetime
 
     def reads(self, reads: ReadSet) -> None:
-        """Read on."""
+        """Read the next portion."""
         reads.due_until = self.until
 
     def apply(self, work: UnitOfWork) -> bool:
-        """Return whether there is more."""
+        """Return whether there are more to read."""
         return work.reads_on
 
 
 @dataclass(slots=True)
 class PromoteDue:
-    """Moves what is due into the queue; returns how many there were, fewer than `rows` when those were all."""
+    """Moves due tasks into their queues; answers how many there were: fewer than `rows` if these were all."""
 
     rows = MOST_DUE
 
     def reads(self, reads: ReadSet) -> None:
-        """Read what is due."""
+        """Read the due tasks."""
         reads.due = (MOST_DUE, MOST_DUE_OF_SEVERAL)
 
     def apply(self, work: UnitOfWork) -> int:
         """Return how many were promoted."""
         due = [t for t in work.found["due"] if t.status is Status.SCHEDULED and t.due_at <= work.now]
         alone: list[Task] = []
-        """Tasks that nothing else decides about, and that this batch has not changed yet: they are written together."""
+        """Tasks that wait for nothing else and that this batch has not changed yet: they are written together."""
         for task in due:
             if task.stands_in_line or task.seq in work.changes.before:
                 work.open(task)
@@ -80,19 +80,19 @@ class PromoteDue:
 
 @dataclass(slots=True)
 class ExpireLeases:
-    """Takes runs from workers that did not renew them, did not start them, or ran over their time."""
+    """Ends runs that their worker did not renew, did not start, or let exceed their timeout."""
 
     stamped_at: datetime | None = None
-    """When the leases were last stamped anew: the two other limits count from then, too, for runs of before."""
+    """When the leases were last restamped: for earlier runs, the two other time limits count from then too."""
     until: datetime | None = None
-    """When it is later, nothing is taken: the clock has jumped, or nobody could renew, since the sweep began."""
+    """After this instant nothing is ended: the clock has jumped, or nobody could renew, since the sweep began."""
     grace: float = GRACE
-    """Seconds beyond a task's timeout in which the worker's own report is awaited."""
+    """Seconds beyond a task's timeout for which the worker's own report is awaited."""
 
     rows = MOST
 
     def reads(self, reads: ReadSet) -> None:
-        """Read what is leased beyond its time, and what is beyond one of the other two limits."""
+        """Read the tasks whose lease has ended, or that exceed one of the other two time limits."""
         reads.found |= dict.fromkeys(_OVERDUE, MOST)
         reads.stamped_at, reads.grace = self.stamped_at, timedelta(seconds=self.grace)
 
@@ -126,20 +126,20 @@ class ExpireLeases:
         if since is None:
             return False
         if self.stamped_at is not None and not self.stamped_at <= since <= now:
-            # The clock jumped or nobody was there since: what it shows says nothing of how long the run has had.
+            # Since then the clock jumped, or there was an outage: `since` does not show how long the run has had.
             since = self.stamped_at
         return since + timedelta(seconds=limit) <= now
 
     def _end(self, work: UnitOfWork, task: Task, reason: Reason, error: str) -> None:
         if reason is not Reason.TIMEOUT:
-            # The sweep began with a clock that had not jumped.
+            # The clock had not jumped when the sweep began, so the lease has really ended.
             is_over = task.taken_until is not None and task.taken_until <= work.now
             lose_run(work, task, reason, error, is_over=is_over)
             return
         work.open(task)
         until, is_stuck = task.taken_until, _is_stuck(task, work.now)
         run = life.fail(task, Ending(Outcome.FAILED, reason, error), work.now, work.draw, is_final=is_stuck)
-        # Nobody is left to say that stuck code has ended: its slot is free, whatever becomes of it.
+        # Nobody will report that stuck code has ended, so its slot is freed whatever becomes of it.
         work.add_run(task, run, code_ended=is_stuck)
         if not keep_hold(work, task, until) and not is_stuck:
             note_loss(work, task.worker_id)
@@ -149,7 +149,7 @@ class ExpireLeases:
 
 
 _OVERDUE = ("expired", "unstarted", "overlong")
-"""The finders of runs that have had their time."""
+"""The finders of runs that have exceeded a time limit."""
 
 
 def _is_over(until: datetime | None, now: datetime) -> bool:
@@ -157,18 +157,18 @@ def _is_over(until: datetime | None, now: datetime) -> bool:
 
 
 def _is_stuck(task: Task, now: datetime) -> bool:
-    """Return whether an internal executor has had the task for too long, which is all that its lease says (Z13)."""
+    """Return whether an internal executor has had the task for too long, which is the sense of its lease (Z13)."""
     return task.is_internal and task.taken_until is not None and task.taken_until <= now
 
 
 @dataclass(slots=True)
 class MissDeadlines:
-    """Fails what is still open past its deadline (C11)."""
+    """Fails tasks that are still open past their deadline (C11)."""
 
     rows = MOST
 
     def reads(self, reads: ReadSet) -> None:
-        """Read what is overdue."""
+        """Read the overdue tasks."""
         reads.found["overdue"] = MOST
 
     def apply(self, work: UnitOfWork) -> int:
@@ -181,7 +181,7 @@ class MissDeadlines:
 
 @dataclass(slots=True)
 class SweepWorkers:
-    """Marks workers lost that were not heard of, and drops their links; their unfinished tasks end as lost (Z11)."""
+    """Marks silent workers as lost and drops their links; their unfinished runs end as lost (Z11)."""
 
     timeout: float
     """Seconds."""
@@ -195,7 +195,7 @@ class SweepWorkers:
         reads.stale = timedelta(seconds=self.timeout)
 
     def apply(self, work: UnitOfWork) -> list[WorkerId]:
-        """Return the workers that were lost."""
+        """Return the workers that it marked as lost."""
         if _is_over(self.until, work.now):
             return []
         before = work.now - timedelta(seconds=self.timeout)
@@ -219,17 +219,17 @@ class SweepWorkers:
 
 @dataclass(slots=True)
 class ReleaseHolds(OneRow):
-    """Ends the holds whose lease is over."""
+    """Ends the holds whose lease has ended."""
 
     until: datetime | None = None
     """As in `ExpireLeases`."""
 
     def reads(self, reads: ReadSet) -> None:
-        """Read them."""
+        """Read these holds."""
         reads.ended_holds = True
 
     def apply(self, work: UnitOfWork) -> int:
-        """Return how many ended."""
+        """Return how many holds it ended."""
         if _is_over(self.until, work.now):
             return 0
         ended = [hold for hold in work.holds.values() if hold.until <= work.now]
@@ -241,14 +241,14 @@ class ReleaseHolds(OneRow):
 
 @dataclass(slots=True)
 class RestampLeases:
-    """Gives the tasks' leases their full length anew.
+    """Restamps leases: gives them their full length again.
 
-    After an outage or a jump of the clock nobody is to blame for a missed heartbeat. What internal executors have is
-    counted from its claim: it is only moved with the clock.
+    After an outage or a jump of the clock, no worker is to blame for a missed heartbeat. The leases of internal
+    executors count from the claim, and so are only moved with the clock.
     """
 
     seqs: Sequence[int]
-    """Tasks that were leased a moment ago."""
+    """Numbers of tasks that were leased a moment ago."""
     jump: timedelta = timedelta(0)
     """By how much the clock has jumped."""
 
@@ -258,25 +258,25 @@ class RestampLeases:
         return len(self.seqs)
 
     def reads(self, reads: ReadSet) -> None:
-        """Read nothing: they are written where they stand."""
+        """Read nothing: the database updates them itself."""
 
     def apply(self, work: UnitOfWork) -> None:
-        """Have them written with the batch."""
+        """Have the leases written with the batch."""
         work.changes.restamped.append((self.seqs, self.jump))
 
 
 @dataclass(slots=True)
 class RestampPresent:
-    """Gives every hold its full length, and every worker its time, anew, for the same reasons."""
+    """Restamps every hold and every worker that is not lost, for the same reasons."""
 
     rows = MOST
 
     def reads(self, reads: ReadSet) -> None:
-        """Read them all."""
+        """Read all holds and all workers that are not lost."""
         reads.all_present = True
 
     def apply(self, work: UnitOfWork) -> None:
-        """Stamp them."""
+        """Restamp them."""
         for hold in list(work.holds.values()):
             work.renew_hold(replace(hold, until=work.now + timedelta(seconds=hold.lease_seconds)))
         for worker in work.workers.values():
@@ -287,7 +287,7 @@ class RestampPresent:
 
 @dataclass(slots=True)
 class DeleteOrphans(OneRow):
-    """Looks at every job that might be an orphan (Z6)."""
+    """Checks every job that might be an orphan (Z6)."""
 
     job_nums: list[int]
 
@@ -297,6 +297,6 @@ class DeleteOrphans(OneRow):
         reads.jobs_change = True
 
     def apply(self, work: UnitOfWork) -> None:
-        """Have them looked at when the batch is written."""
+        """Have the jobs checked when the batch is written."""
         for num in self.job_nums:
             work.maybe_orphan(num)

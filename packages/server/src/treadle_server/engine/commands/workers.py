@@ -1,4 +1,4 @@
-"""Workers come, serve jobs, and go."""
+"""Commands by which workers register, serve jobs and leave."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ DISCONNECTED = "Worker disconnected"
 
 
 def get_worker(work: UnitOfWork, principal: Principal, worker_id: WorkerId) -> Worker:
-    """Return the asker's worker. Raises `WorkerNotFound`, or `Forbidden` when it is not the asker's to be."""
+    """Return the caller's worker. Raises `WorkerNotFound`, or `Forbidden` if the caller may not act as it."""
     if (worker := work.workers.get(worker_id)) is None:
         raise WorkerNotFound(f"there is no worker {worker_id}: register again with POST /v1/workers")
     check_own(principal, worker)
@@ -32,13 +32,13 @@ def get_worker(work: UnitOfWork, principal: Principal, worker_id: WorkerId) -> W
 
 
 def check_present(worker: Worker) -> None:
-    """Raise `WorkerNotFound` when the worker is lost: it serves no job any more, so it must register again."""
+    """Raise `WorkerNotFound` if the worker is lost: it no longer serves any job, so it must register again."""
     if worker.state is WorkerState.LOST:
         raise WorkerNotFound(f"worker {worker.id} was not heard from for too long and is lost: register again")
 
 
 def revive(work: UnitOfWork, worker: Worker) -> None:
-    """Note that the worker was heard of just now; a lost one is online again."""
+    """Note that the worker was just heard from; a lost one is online again."""
     worker.last_heartbeat, worker.run_lost_at = work.now, None
     if worker.state is WorkerState.LOST:
         worker.state = WorkerState.ONLINE
@@ -47,17 +47,17 @@ def revive(work: UnitOfWork, worker: Worker) -> None:
 
 
 def note_loss(work: UnitOfWork, worker_id: WorkerId | None) -> None:
-    """Note that a run was taken from the worker: it owes a heartbeat, however much it has lost."""
+    """Note that a run was taken from the worker: it now owes a heartbeat, even if it holds nothing any more."""
     if worker_id is not None and (worker := work.workers.get(worker_id)) is not None:
         worker.run_lost_at = work.now
         work.change_worker(worker)
 
 
 def lose_run(work: UnitOfWork, task: Task, reason: Reason, error: str, *, is_over: bool = False) -> None:
-    """End a run whose worker is gone: requeued within budget, failed beyond (Z11, G8).
+    """End a run whose worker is gone: its task is requeued within its budget, and fails beyond it (Z11, G8).
 
     Its target and its room in limits stay held until the run's lease ends, unless it `is_over`: a worker that was given
-    up, or removed, may run its code until then.
+    up or removed may run the code until then.
     """
     work.open(task)
     ending = Ending(Outcome.EXCEPTION, reason, error)
@@ -68,13 +68,13 @@ def lose_run(work: UnitOfWork, task: Task, reason: Reason, error: str, *, is_ove
 
 
 def runs_of(work: UnitOfWork, worker_id: WorkerId) -> list[Task]:
-    """Return the tasks of the unit of work that are claimed or running at this worker; read them first (`tasks_of`)."""
+    """Return the tasks that are claimed or running at this worker; `tasks_of` must have asked for them."""
     return [task for task in work.tasks.values() if task.is_leased and task.worker_id == worker_id]
 
 
 @dataclass(slots=True, kw_only=True)
 class RegisterWorker(OneRow):
-    """A worker comes, or comes back under its id."""
+    """Registers a worker, or one that comes back under its id."""
 
     principal: Principal
     id: WorkerId | None = None
@@ -85,17 +85,17 @@ class RegisterWorker(OneRow):
     concurrency: int | None = None
     min_concurrency: int = 0
     draining: bool | None = None
-    """Whether it takes nothing yet, or no more; None: as it was, for it may have been asked to drain meanwhile."""
+    """Whether it takes no tasks, not yet or no more; None leaves that: it may have been asked to drain meanwhile."""
     home: str | None = None
-    """The start of the server on whose socket it opens itself."""
+    """The start of the server on whose socket it connects."""
 
     def reads(self, reads: ReadSet) -> None:
-        """Read the worker that it was."""
+        """Read the worker, if it has an id already."""
         if self.id is not None:
             reads.workers.add(self.id)
 
     def apply(self, work: UnitOfWork) -> Worker:
-        """Return the worker. Raises `Forbidden` when the id is another user's, or a scope is missing."""
+        """Return the worker. Raises `Forbidden` if the id is another user's or a scope is missing."""
         check_worker(self.principal, self.group, self.name, self.pool)
         worker = work.workers.get(self.id) if self.id is not None else None
         if worker is None:
@@ -122,7 +122,7 @@ class RegisterWorker(OneRow):
 
 @dataclass(slots=True, kw_only=True)
 class OfWorker(OneRow):
-    """What is asked of one worker."""
+    """A command about one worker."""
 
     principal: Principal
     worker_id: WorkerId
@@ -134,7 +134,7 @@ class OfWorker(OneRow):
 
 @dataclass(slots=True, kw_only=True)
 class LinkJobs(OfWorker):
-    """A worker serves jobs that are registered already."""
+    """Lets a worker serve jobs that are already registered."""
 
     job_names: list[str]
 
@@ -162,7 +162,7 @@ class LinkJobs(OfWorker):
 
 @dataclass(slots=True, kw_only=True)
 class DrainWorker(OfWorker):
-    """A worker is to take no more, end what it runs, and go; it hears of it at once, or with its next heartbeat."""
+    """Asks a worker to take no more, finish what it runs and exit; it learns so at once or with its next heartbeat."""
 
     def apply(self, work: UnitOfWork) -> Worker:
         """Return the worker. Raises `WorkerNotFound`, also for one that is lost, or `Forbidden`."""
@@ -176,7 +176,7 @@ class DrainWorker(OfWorker):
 
 @dataclass(slots=True, kw_only=True)
 class RemoveWorker(OfWorker):
-    """A worker goes for good: what it still holds ends as lost."""
+    """Removes a worker for good; the runs that it still holds end as lost."""
 
     rows = 10
 
@@ -185,7 +185,7 @@ class RemoveWorker(OfWorker):
         reads.worker(self.worker_id)
 
     def apply(self, work: UnitOfWork) -> None:
-        """Raises `WorkerNotFound` or `Forbidden`."""
+        """Remove the worker. Raises `WorkerNotFound` or `Forbidden`."""
         worker = get_worker(work, self.principal, self.worker_id)
         for task in runs_of(work, worker.id):
             lose_run(work, task, Reason.WORKER_SHUTDOWN, DISCONNECTED)
@@ -194,7 +194,7 @@ class RemoveWorker(OfWorker):
 
 @dataclass(slots=True, kw_only=True)
 class FindWorker(OfWorker):
-    """Looks a worker up before it claims, with the jobs that it serves; a claim is a sign of life."""
+    """Looks up a worker and its jobs before it claims; a claim is a sign of life."""
 
     def apply(self, work: UnitOfWork) -> Worker:
         """Return the worker. Raises `WorkerNotFound` or `Forbidden`."""
@@ -208,19 +208,19 @@ class FindWorker(OfWorker):
 
 @dataclass(slots=True, kw_only=True)
 class FindClaims(OfWorker):
-    """Looks up what a worker has claimed under a key, when it asks again."""
+    """Looks up what a worker has claimed under a key, when it repeats the request."""
 
     key: ClaimKey
 
     def reads(self, reads: ReadSet) -> None:
-        """Read the worker, and what was claimed."""
+        """Read the worker, and what it claimed under the key."""
         OfWorker.reads(self, reads)
         reads.claim_keys.add((self.worker_id, self.key.text))
 
     def apply(self, work: UnitOfWork) -> list[Task] | None:
-        """Return those of the claims that it still holds; None when nothing was claimed under the key.
+        """Return those of the claims that it still holds, or None if nothing was claimed under the key.
 
-        Raises `TaskConflict` when it was another request, `WorkerNotFound` or `Forbidden`.
+        Raises `TaskConflict` if the key was used for another request, `WorkerNotFound` or `Forbidden`.
         """
         get_worker(work, self.principal, self.worker_id)
         kept = work.kept_claims.get((self.worker_id, self.key.text))
@@ -240,7 +240,7 @@ class FindClaims(OfWorker):
 
 
 def job_name_or_404(name: str) -> JobName:
-    """Return the parsed name. Raises `JobNotFound` when it is none."""
+    """Return the parsed name. Raises `JobNotFound` if it is not valid."""
     try:
         return parse_job_name(name)
     except ValueError as error:

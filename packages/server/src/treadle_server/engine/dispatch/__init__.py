@@ -1,1 +1,1 @@
-"""Who waits for tasks, what is claimable, and who gets which."""
+"""What waits for tasks, which tasks are claimable, and which worker gets which task."""

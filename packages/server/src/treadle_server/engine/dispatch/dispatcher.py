@@ -1,4 +1,4 @@
-"""Where workers wait and tasks are handed to them: the claims of a batch, in its own transaction."""
+"""Hands tasks to waiting workers: makes the claims of a batch, in the batch's own transaction."""
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection
@@ -23,58 +23,58 @@ from treadle_server.store.transaction.gates import close_gate, open_gate
 from treadle_server.store.transaction.heads import lock_claims, waiting_lanes, weights_held
 
 Freed = tuple[WorkerSlot, RunKey, int]
-"""A run's weight that its worker has free again."""
+"""A run whose weight was freed: its slot, its key and its weight."""
 
 MOST_HEADS = 500
-"""Tasks that one round of a transaction hands out of one lane at most."""
+"""How many tasks of one lane a round of a transaction hands out at most."""
 
 MOST_DRAINING = 1_000
-"""Workers of which it is remembered that they drain; another server may remove them, which is not told here."""
+"""How many draining workers are remembered; another server may remove one without this server's knowledge."""
 
 MOST_ROUNDS = 10
-"""How often one transaction reads on behind what limits shut out of the heads, each time twice as much."""
+"""How often one transaction reads on, twice as much each time, when limits shut out tasks at the heads of lanes."""
 
 
 class Dispatcher:
-    """Slots and waiting claims, and the lanes in which something may be claimable."""
+    """The slots and waiting claims of workers, and the lanes in which tasks may be claimable."""
 
     def __init__(self, clock: Callable[[], float] = monotonic, *, worker_timeout: float = 60.0) -> None:
-        """`clock` is the monotonic one; without a heartbeat for `worker_timeout` seconds a worker is lost."""
+        """`clock` must be monotonic; without a heartbeat for `worker_timeout` seconds a worker is lost."""
         self._clock = clock
         self._worker_timeout = worker_timeout
         self._slots: deque[WorkerSlot] = deque()
         self._slot_counts: Counter[WorkerId] = Counter()
         self._waiting: list[WaitingClaim] = []
         self._draining: set[WorkerId] = set()
-        """Workers that drain, as was told last: who comes to wait was read before, and may have been asked since."""
+        """Workers known to be draining. One that starts to wait was read earlier, and may have begun to drain since."""
         self._orders = ServiceOrders()
         self.head_cache = HeadCache()
         self._lanes = KnownLanes()
         self._holder: dict[RunKey, WorkerSlot] = {}
         self._ready: set[int] = set()
-        self._met: set[int] = set()
-        """Jobs that somebody here has served: since then every wake-up for them was noted."""
-        self._strange: set[int] = set()
-        """Jobs that are served for the first time: what waits for them came when nobody listened."""
-        self._news = False
-        """Whether anything changed since claims were last tried in vain."""
+        self._seen_jobs: set[int] = set()
+        """Jobs that a worker here has served; every wake-up for them since then was noted."""
+        self._unseen_jobs: set[int] = set()
+        """Jobs that are served here for the first time; wake-ups for tasks that already wait were not noted."""
+        self._has_changed = False
+        """Whether anything has changed since the last try to claim found nothing."""
         self._woken: set[int] = set()
-        """Lanes that were woken since the last try began, whatever it read of them."""
+        """Lanes woken since the last try began, whatever it has read of them."""
 
     def wake(self, lanes: Collection[int]) -> None:
-        """Note lanes that may have something claimable: a hint, renewed by a poll."""
+        """Note lanes that may have claimable tasks. This is a hint, backed by a poll."""
         if lanes:
             self._ready.update(lanes)
             self._woken.update(lanes)
-            self._news = True
+            self._has_changed = True
 
     def still_ready(self, lanes: Collection[int]) -> set[int]:
-        """Return those of the lanes that may have something claimable that nobody here has taken."""
+        """Return those of the lanes that may have claimable tasks which no worker here has taken."""
         return self._ready.intersection(lanes)
 
     @property
     def slots(self) -> list[WorkerSlot]:
-        """Return the slots of all workers on the socket of this server."""
+        """Return the slots of all workers on this server's socket."""
         return list(self._slots)
 
     @property
@@ -82,7 +82,7 @@ class Dispatcher:
         return [*self._slots, *self._waiting]
 
     def serves_worker(self, worker_id: WorkerId) -> bool:
-        """Return whether the worker is on the socket of this server."""
+        """Return whether the worker is on this server's socket."""
         return worker_id in self._slot_counts
 
     def is_waited_for(self, worker_ids: Collection[WorkerId]) -> bool:
@@ -90,12 +90,12 @@ class Dispatcher:
         return any(waiting.worker_id in worker_ids for waiting in self._waiting)
 
     def look_again(self) -> None:
-        """Note that a worker may have room that had none."""
-        self._news = True
+        """Note that a worker without room may have some now."""
+        self._has_changed = True
 
     def give_up(self, error: Exception) -> None:
-        """Stop trying until something changes: the last try failed. Whoever waits over HTTP is told."""
-        self._news = False
+        """Stop trying until something changes, because the last try failed; HTTP claims are answered with the error."""
+        self._has_changed = False
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             if not one.answer.done():
@@ -107,12 +107,12 @@ class Dispatcher:
         slot.draining |= slot.worker_id in self._draining
         self._slots.append(slot)
         self._slot_counts[slot.worker_id] += 1
-        self._meet(slot.jobs)
+        self._note_jobs(slot.jobs)
         for key in slot.held:
             self._holder[key] = slot
 
     def close_slot(self, slot: WorkerSlot) -> None:
-        """Let a worker leave; what it holds stays its own."""
+        """Remove a worker that leaves; it keeps what it holds."""
         slot.open = False
         if slot in self._slots:
             self._slots.remove(slot)
@@ -122,78 +122,78 @@ class Dispatcher:
         self._holder = {key: held for key, held in self._holder.items() if held is not slot}
 
     def wait(self, waiting: WaitingClaim) -> None:
-        """Let a claim over HTTP wait; it is a sign of life."""
+        """Let a claim over HTTP wait; the claim counts as a sign of life."""
         waiting.presence.at = self._clock()
         waiting.draining |= waiting.worker_id in self._draining
         self._waiting.append(waiting)
-        self._meet(waiting.jobs)
+        self._note_jobs(waiting.jobs)
 
     def link(self, links: Collection[tuple[WorkerId, int]]) -> bool:
-        """Let workers that wait serve one more job each; return whether one of them waits here."""
+        """Let waiting workers serve the jobs that were linked to them; return whether one of them waits here."""
         jobs: dict[WorkerId, set[int]] = defaultdict(set)
         for worker_id, job_num in links:
             jobs[worker_id].add(job_num)
         found = [demand for demand in self._demands if demand.worker_id in jobs]
         for demand in found:
             demand.jobs |= jobs[demand.worker_id]
-            self._meet(demand.jobs)
+            self._note_jobs(demand.jobs)
         return bool(found)
 
-    def _meet(self, jobs: frozenset[int]) -> None:
-        self._strange |= jobs - self._met
-        self._news = True
+    def _note_jobs(self, jobs: frozenset[int]) -> None:
+        self._unseen_jobs |= jobs - self._seen_jobs
+        self._has_changed = True
 
     def waiting_under(self, worker_id: WorkerId, key: ClaimKey) -> WaitingClaim | None:
-        """Return the worker's claim over HTTP that waits here under this key, None when there is none."""
+        """Return the worker's HTTP claim that waits here under this key, or None if there is none."""
         for waiting in self._waiting:
             if waiting.worker_id == worker_id and waiting.key is not None and waiting.key.text == key.text:
                 return waiting
         return None
 
     def forget(self, waiting: WaitingClaim) -> None:
-        """Give a waiting claim nothing from now on; one that is not there is no mistake."""
+        """Remove a waiting claim, if it is still there."""
         if waiting in self._waiting:
             self._waiting.remove(waiting)
 
     def release(self, keys: Collection[RunKey], at: float) -> list[Freed]:
         """Free the weight of runs whose code has ended, at the monotonic instant `at`; return what was freed.
 
-        It is done within the transaction that takes the reports, so that the same one fills the room again: half as
-        many commits, and the worker has its next work with the answer.
+        This happens within the transaction that writes the reports, so that it can fill the room again: that halves the
+        commits, and the worker gets its next tasks along with the answer.
         """
         if keys and any(waiting.limit is not None for waiting in self._waiting):
-            self._news = True
+            self._has_changed = True
         freed: list[Freed] = []
         for key in keys:
             if (slot := self._holder.pop(key, None)) is not None:
                 freed.append((slot, key, slot.release(key)))
             elif self._waiting:
-                # Its worker may be one whose claim over HTTP waits for room.
-                self._news = True
+                # Its worker may have a claim over HTTP that waits for room.
+                self._has_changed = True
         for slot in {id(slot): slot for slot, _, _ in freed}.values():
-            slot.reckon(at)
-        self._news = self._news or bool(freed)
+            slot.update_pace(at)
+        self._has_changed = self._has_changed or bool(freed)
         return freed
 
     def hold_again(self, freed: Collection[Freed]) -> None:
-        """Take the releases of a transaction back that failed."""
+        """Undo the releases of a failed transaction."""
         for slot, key, weight in freed:
             slot.hold_again(key, weight)
             self._holder[key] = slot
 
     def note_workers(self, workers: Collection[Worker], gone: Collection[WorkerId]) -> None:
-        """Give no more to workers that drain or are gone, from this very batch on, and more to those that are back."""
+        """Give nothing more, from this batch on, to workers that drain or are gone, and serve those that are back."""
         draining = {worker.id: worker.state is not WorkerState.ONLINE for worker in workers} | dict.fromkeys(gone, True)
         for demand in self._demands if draining else ():
             before, demand.draining = demand.draining, draining.get(demand.worker_id, demand.draining)
-            self._news = self._news or before > demand.draining
-        told = {worker.id for worker in workers}.union(gone)
-        others = self._draining - told if len(self._draining) < MOST_DRAINING else set[WorkerId]()
+            self._has_changed = self._has_changed or before > demand.draining
+        known = {worker.id for worker in workers}.union(gone)
+        others = self._draining - known if len(self._draining) < MOST_DRAINING else set[WorkerId]()
         self._draining = others | {worker.id for worker in workers if worker.state is WorkerState.DRAINING}
         self.note_heartbeats(workers)
 
     def note_heartbeats(self, workers: Collection[Worker]) -> None:
-        """Note which workers were heard of: who owed a heartbeat may take tasks again."""
+        """Note which workers were heard from: one that owed a heartbeat may take tasks again."""
         heard = {worker.id: worker for worker in workers}
         if not heard:
             return
@@ -202,48 +202,48 @@ class Dispatcher:
             if (worker := heard.get(demand.worker_id)) is not None:
                 owed = demand.owes(at, self._worker_timeout)
                 demand.presence.note(worker, at)
-                self._news = self._news or owed
+                self._has_changed = self._has_changed or owed
 
     def _owes(self, demand: Demand) -> bool:
-        """Return whether the worker owes a heartbeat: it may be deaf, and what it is given would be lost."""
+        """Return whether the worker owes a heartbeat: it may be unreachable, and what it is given would be lost."""
         return demand.owes(self._clock(), self._worker_timeout)
 
     @property
     def has_taker(self) -> bool:
-        """Return whether anyone takes a task."""
+        """Return whether any worker can take a task."""
         return any(not (waiting.draining or self._owes(waiting)) for waiting in self._waiting) or any(
             slot.room() > 0 and not self._owes(slot) for slot in self._slots
         )
 
     @property
     def has_impatient(self) -> bool:
-        """Return whether an HTTP claim wants an answer from the next batch, whatever it is."""
+        """Return whether an HTTP claim must be answered by the next batch, with tasks or without."""
         return any(not waiting.patient for waiting in self._waiting)
 
     @property
     def has_claims(self) -> bool:
-        """Return whether claims over HTTP wait: each is answered once, with what one batch gives it."""
+        """Return whether claims over HTTP wait. Each is answered once, with what one batch gives it."""
         return bool(self._waiting)
 
     @property
     def can_serve(self) -> bool:
-        """Return whether a claim may find something."""
-        return self._news and bool(self._ready or self._strange) and self.has_taker
+        """Return whether trying to claim may find a task."""
+        return self._has_changed and bool(self._ready or self._unseen_jobs) and self.has_taker
 
     async def assign(self, tx: Tx, now: datetime) -> Assignments:
-        """Claim what is ready for who waits, within the transaction.
+        """Claim tasks for the waiting workers, within the transaction.
 
-        Who comes meanwhile, and what another server tells of room or of a lane, may have come after that was read: it
-        is kept for the next try.
+        Workers that arrive meanwhile, and news from other servers of room or of a lane, may be too late for what was
+        read: they are kept for the next try.
         """
-        self._news = False
+        self._has_changed = False
         self._woken = set()
         assignments = Assignments(asked=list(self._waiting))
         await self._weigh(tx, assignments.asked)
         demands: list[Demand] = [*assignments.asked, *self._slots]
         demands = [demand for demand in demands if demand.room() > 0 and not self._owes(demand)]
         self._slots.rotate(-1)
-        await self._look_around(tx)
+        await self._find_waiting(tx)
         try:
             for turn in range(MOST_ROUNDS):
                 if not await self._hand_out(tx, assignments, demands, now, times=2**turn):
@@ -257,9 +257,9 @@ class Dispatcher:
     async def _hand_out(
         self, tx: Tx, assignments: Assignments, demands: list[Demand], now: datetime, *, times: int
     ) -> bool:
-        """Claim of the heads what the demands take; so many `times` as much is read of each.
+        """Claim from the heads what the demands take, reading `times` as much of each lane as they ask for.
 
-        Return whether limits shut out some of what was read while somebody has room: behind it more may be found.
+        Return whether limits shut out tasks that were read while a worker has room, so that reading on may find more.
         """
         wanted = self._lanes.may_be_served(self._ready, demands)
         limited = await self._read_heads(tx, wanted, demands, now, times) if wanted else None
@@ -279,24 +279,24 @@ class Dispatcher:
         taken |= {head.lane.id: before[head.lane.id] - len(head.tasks) for head in limited}
         self.head_cache.taken(taken)
         touched = [self._orders.heads[lane] for lane in taken]
-        self._found_empty({head.lane.id for head in touched if head.is_all and not head.tasks})
+        self._note_empty({head.lane.id for head in touched if head.is_all and not head.tasks})
         if assignments.given:
-            self._news = True
+            self._has_changed = True
             if not tx.is_exclusive:
-                # Not of a try in vain: servers whose workers can't take what is there would wake each other for ever.
+                # Only if something was claimed, or servers whose workers can't take the rest would wake each other.
                 assignments.left = {lane for lane, head in self._orders.heads.items() if lane in wanted and head.tasks}
         self._ready |= opened
         assignments.left |= opened
         is_shut = gate is not None and bool(gate.shut)
-        self._news = self._news or bool(opened) or is_shut
+        self._has_changed = self._has_changed or bool(opened) or is_shut
         return is_shut and any(demand.room() > 0 for demand in demands)
 
-    def _found_empty(self, lanes: set[int]) -> None:
-        """Note that nothing was claimable in the lanes, but for those that were woken meanwhile."""
+    def _note_empty(self, lanes: set[int]) -> None:
+        """Note that nothing was claimable in these lanes, except those that were woken meanwhile."""
         self._ready -= lanes - self._woken
 
     async def _claim(self, tx: Tx, assignments: Assignments, matched: list[tuple[Demand, Task]], now: datetime) -> None:
-        """Write the claims: no target is blocked anew, for a claim takes its one claimable task."""
+        """Write the claims. Their targets need no new decision, because each had only this one claimable task."""
         moved: list[hot.Moved] = []
         for demand, task in matched:
             moved.append((task, task.version))
@@ -309,7 +309,7 @@ class Dispatcher:
         await hot.claim(tx, moved, counts)
 
     async def _weigh(self, tx: Tx, asked: list[WaitingClaim]) -> None:
-        """Find out what those who claim over HTTP hold; the claims of one worker share one capacity (E5)."""
+        """Read what the workers that claim over HTTP hold; the claims of one worker share one capacity (E5)."""
         limits: dict[WorkerId, Capacity] = {}
         for waiting in asked:
             if waiting.limit is not None:
@@ -318,36 +318,36 @@ class Dispatcher:
         for worker_id, weight in (await weights_held(tx, limits.keys())).items():
             limits[worker_id].weigh(weight, self._clock())
 
-    async def _look_around(self, tx: Tx) -> None:
-        """Find what came before anybody here served its job: before a restart, or through another server."""
-        if strange := set(self._strange):
+    async def _find_waiting(self, tx: Tx) -> None:
+        """Find tasks that came before their job was served here: before a restart, or through another server."""
+        if unseen := set(self._unseen_jobs):
             self._ready |= await waiting_lanes(tx)
-            self._met |= strange
-            self._strange -= strange
+            self._seen_jobs |= unseen
+            self._unseen_jobs -= unseen
 
     async def _read_heads(
         self, tx: Tx, wanted: set[int], demands: list[Demand], now: datetime, times: int
     ) -> list[LaneHead] | None:
-        """Read what is not known of the heads of the wanted lanes; return those in which tasks may have limits.
+        """Read the heads of the wanted lanes as far as they are not known; return those whose tasks may have limits.
 
-        None when nothing is claimable in any.
+        Return None if nothing is claimable in any of the lanes.
         """
         found = await self._lanes.claimable(tx, wanted)
-        # What is paused or deleted is woken when that changes.
-        self._found_empty(wanted - found)
-        # Of those that were not known some may be served by nobody who asks.
+        # Lanes of paused and deleted jobs are woken when that changes.
+        self._note_empty(wanted - found)
+        # Some of the lanes that were not known may be served by none of the demands.
         served = self._lanes.served_by(demands) & found
-        most = min(MOST_HEADS, times * sum(_appetite(demand) for demand in demands))
+        most = min(MOST_HEADS, times * sum(_most_wanted(demand) for demand in demands))
         cached_heads = await self.head_cache.fill(tx, served, most, now)
-        self._found_empty({lane for lane, cached in cached_heads.items() if not cached.tasks})
+        self._note_empty({lane for lane, cached in cached_heads.items() if not cached.tasks})
         least = min(demand.capacity for demand in demands)
         heavy = {lane: cached for lane, cached in cached_heads.items() if cached.heaviest > least}
         capacities = {lane: capacities_for(self._lanes[lane].lane, demands) for lane in heavy}
         light = await behind(tx, heavy, capacities, most, now)
         changed = heavy | {lane: cached for lane, cached in cached_heads.items() if cached.is_changed}
         heads = [self._head(lane, cached, light.get(lane, {})) for lane, cached in changed.items()]
-        self._orders.tell(heads)
-        # What lasts has no limits: it need not be looked through for each claim.
+        self._orders.update(heads)
+        # Lasting heads have no tasks with limits: they need not be searched for each claim.
         limited = [head for head in heads if head.light or not changed[head.lane.id].is_lasting]
         return limited if any(cached.tasks for cached in cached_heads.values()) else None
 
@@ -357,13 +357,13 @@ class Dispatcher:
         return LaneHead(one.lane, one.lane.room or one.room, cached.tasks, light, is_all=cached.is_all)
 
     def forget_lanes(self) -> None:
-        """Read anew what may be claimed: a job was changed, or something may have been by another writer."""
+        """Forget what is known of lanes, because a job was changed or another writer may have changed something."""
         self._lanes.forget()
         self._orders.clear()
         self.head_cache.clear()
 
     def deliver(self, assignments: Assignments, at: float) -> list[Demand]:
-        """Give the claims out at the monotonic instant `at`: the transaction is committed.
+        """Deliver the claims after the commit, at the monotonic instant `at`.
 
         Return the slots that were closed meanwhile.
         """
@@ -385,6 +385,6 @@ class Dispatcher:
         return closed
 
 
-def _appetite(demand: Demand) -> int:
+def _most_wanted(demand: Demand) -> int:
     """Return how many tasks the demand may take at most."""
     return min(demand.most - demand.taken, demand.room()) if isinstance(demand, WaitingClaim) else demand.room()

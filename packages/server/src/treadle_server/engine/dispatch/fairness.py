@@ -1,4 +1,4 @@
-"""Who gets which task: in the order of each queue, in turn between jobs and rooms within a priority (L9)."""
+"""Decides which worker gets which task: in each queue's order, with jobs and rooms in turn within a priority (L9)."""
 
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -13,31 +13,31 @@ from treadle_server.engine.dispatch.lazy_heap import LazyHeap
 from treadle_server.engine.dispatch.slots import Demand
 
 Group = tuple[int, str]
-"""A job and, when it is fair between rooms, the room: within it the order is strict."""
+"""A job and, if it is fair between rooms, the room; the order within a group is strict."""
 
 GroupKey = tuple[int, int, int]
-"""A group's place among its room's: least urgent last, then who was served longest ago, then who came first."""
+"""A group's place in its room: by urgency, then least recently served first, then first come first served."""
 
 RoomKey = tuple[int, int, int, int]
-"""A room's place: the urgency of its first group, when the room was served, and what tells equals apart."""
+"""A room's place: the urgency of its first group, when the room was last served, and the rest of that group's key."""
 
 Kind = tuple[frozenset[int], str | None, int]
-"""Demands that are served alike: by their jobs, their pool and their capacity."""
+"""What makes demands equal in how they are served: their jobs, their pool and their capacity."""
 
 MOST_KINDS = 100
-"""Kinds of demands whose order is kept."""
+"""For how many kinds of demands the service order is kept."""
 
 
 @dataclass(slots=True)
 class Turns:
-    """Who was served when: the least recently served goes first."""
+    """When each room and group was last served; the least recently served goes first."""
 
     count: int = 0
     rooms: dict[str, int] = field(default_factory=dict)
     groups: dict[Group, int] = field(default_factory=dict)
 
     def served(self, room: str, group: Group) -> None:
-        """Note that a task of the room and group was handed out: both are last in turn now."""
+        """Note that a task of the room and group was handed out, which makes both the last in turn."""
         self.count += 1
         self.rooms[room] = self.count
         self.groups[group] = self.count
@@ -49,36 +49,36 @@ class LaneHead:
 
     lane: Lane
     room: str
-    """The room whose turn it is: the lane's in a fair job, else the job's."""
+    """The room whose turn it uses: the lane's if the job is fair, otherwise the job's."""
     tasks: deque[Task]
     light: dict[int, deque[Task]] = field(default_factory=dict)
-    """By capacity: where all `tasks` are too heavy for it, those behind them that are not."""
+    """By capacity for which all `tasks` are too heavy: the tasks behind them that are not."""
     is_all: bool = True
-    """Whether there are no more claimable tasks in the lane than these."""
+    """Whether these are all claimable tasks in the lane."""
     group: Group = field(init=False)
-    """Within it the order is strict."""
+    """The group within which the order is strict."""
 
     def __post_init__(self) -> None:
         self.group = (self.lane.job_num, self.lane.room)
 
     @property
     def all_tasks(self) -> Iterator[Task]:
-        """Return its tasks, and those that stand behind them for some."""
+        """Return its tasks, including those of `light`."""
         return chain(self.tasks, *self.light.values())
 
     def first(self, capacity: int) -> Task | None:
-        """Return the first task that is not heavier than `capacity`."""
+        """Return the first task that is not heavier than `capacity`, or None."""
         for task in self.light.get(capacity, self.tasks):
             if task.weight <= capacity:
                 return task
         return None
 
     def is_dry(self, capacities: Collection[int]) -> bool:
-        """Return whether more is to be read before workers of all these capacities know what comes first."""
+        """Return whether more must be read before it is known which task comes first for each of the capacities."""
         return any(capacity not in self.light and self.first(capacity) is None for capacity in capacities)
 
     def take(self, task: Task) -> None:
-        """Take the task out."""
+        """Remove the task."""
         if self.tasks[0] is task:
             self.tasks.popleft()
             return
@@ -90,25 +90,26 @@ class LaneHead:
 
 
 def queue_key(task: Task) -> tuple[int, datetime, int]:
-    """Return what tasks of one queue are ordered by."""
+    """Return the key by which the tasks of one queue are ordered."""
     return (-task.priority, task.due_at, task.seq)
 
 
 def serves(jobs: Collection[int], pool: str | None, lane: Lane) -> bool:
-    """Return whether who serves these jobs, in this pool, takes tasks of the lane: it has no pool, or the same."""
+    """Return whether a worker with these jobs and this pool takes tasks of the lane: it has no pool, or the same."""
     return lane.job_num in jobs and (not lane.pool or lane.pool == pool)
 
 
 def capacities_for(lane: Lane, demands: Iterable[Demand]) -> set[int]:
-    """Return the capacities of those of the demands that are served from the lane."""
+    """Return the capacities of the demands that are served from the lane."""
     return {demand.capacity for demand in demands if serves(demand.jobs, demand.pool, lane)}
 
 
 class ServiceOrder:
     """The heads of the lanes that demands of one kind serve, in the order in which they are served.
 
-    A heap of rooms, and in each a heap of groups. Only who was served moves, and always back: so a pick among n groups
-    costs O(log n), with any number of jobs. It stands from one claim to the next, and is told what was read.
+    It is a heap of rooms, each with a heap of groups. Only what was served moves, and always to the back, so picking
+    among n groups costs O(log n) with any number of jobs. It is kept from one claim to the next, and must be told of
+    each head that is read.
     """
 
     def __init__(self, capacity: int, turns: Turns) -> None:
@@ -118,16 +119,16 @@ class ServiceOrder:
         self._groups: dict[str, LazyHeap[Group, GroupKey]] = {}
         self._rooms: LazyHeap[str, RoomKey] = LazyHeap(self._room_key)
 
-    def tell(self, head: LaneHead) -> None:
-        """Look anew at a lane's head: it was not known, or its first task may be another one."""
+    def update(self, head: LaneHead) -> None:
+        """Add a lane's head, or update it because its first task may have changed."""
         self._heads[head.group][head.lane.id] = head
         if head.room not in self._groups:
             self._groups[head.room] = LazyHeap(self._key)
-        self._groups[head.room].tell(head.group)
-        self._rooms.tell(head.room)
+        self._groups[head.room].update(head.group)
+        self._rooms.update(head.room)
 
     def first(self) -> tuple[LaneHead, Task] | None:
-        """Return the task whose turn it is, and the head it stands in."""
+        """Return the task whose turn it is with its head, or None if there is none."""
         room = self._rooms.only or self._rooms.first()
         if room is None:
             return None
@@ -158,20 +159,20 @@ class ServiceOrder:
 
 
 class ServiceOrders:
-    """The heads of all lanes, and the order of each kind of demand among those that it serves."""
+    """The heads of all lanes, and for each kind of demand the service order of the lanes that it serves."""
 
     def __init__(self) -> None:
         self.turns = Turns()
         self.heads: dict[int, LaneHead] = {}
         self._orders: dict[Kind, ServiceOrder] = {}
 
-    def tell(self, heads: Iterable[LaneHead]) -> None:
-        """Look anew at heads that were read, or that were changed in another way than by a claim."""
+    def update(self, heads: Iterable[LaneHead]) -> None:
+        """Add heads that were read, or update those that changed other than by a claim."""
         for head in heads:
             self.heads[head.lane.id] = head
             for (jobs, pool, _), order in self._orders.items():
                 if serves(jobs, pool, head.lane):
-                    order.tell(head)
+                    order.update(head)
 
     def order_of(self, demand: Demand) -> ServiceOrder:
         """Return the order in which the demand is served."""
@@ -183,7 +184,7 @@ class ServiceOrders:
             order = self._orders[kind] = ServiceOrder(demand.capacity, self.turns)
             for head in self.heads.values():
                 if serves(demand.jobs, demand.pool, head.lane):
-                    order.tell(head)
+                    order.update(head)
         return order
 
     def clear(self) -> None:
@@ -193,15 +194,15 @@ class ServiceOrders:
 
 
 def match(orders: ServiceOrders, demands: Sequence[Demand], gate: Gate | None = None) -> list[tuple[Demand, Task]]:
-    """Hand the heads' tasks to the demands, one at a time and the demands in turn, until one side has no more.
+    """Hand the heads' tasks to the demands, one at a time and the demands in turn, until either side is exhausted.
 
-    A task heavier than a worker's whole capacity is left to another worker; one that only does not fit now is waited
-    for: the worker gets nothing else before it (E5). Tasks are taken out of their heads; when one of which more is to
-    be read runs dry, for one of the demands at least, the rest waits for the next call, since what stands there may
-    come before what is left. What the `gate` does not admit is passed over, and taken out too.
+    A task heavier than a worker's whole capacity is left to other workers; for one that merely doesn't fit now, the
+    worker waits and gets nothing else before it (E5). Tasks are removed from their heads. When a head that has more
+    tasks in the store runs dry for at least one of the demands, matching ends until the next call, because its next
+    tasks may come before those that are left. Tasks that the `gate` does not admit are skipped and removed too.
     """
     given: list[tuple[Demand, Task]] = []
-    # Who asks is given as much as it can take: a minimum says when it asks, not how much it gets (E6).
+    # A demand gets as much as it can take: its minimum decides when it asks, not how much it gets (E6).
     unfilled = deque((demand, orders.order_of(demand)) for demand in demands if demand.room() > 0)
     capacities: dict[int, set[int]] = {}
 
@@ -212,7 +213,7 @@ def match(orders: ServiceOrders, demands: Sequence[Demand], gate: Gate | None = 
             capacities[head.lane.id] = capacities_for(head.lane, demands)
         return head.is_dry(capacities[head.lane.id])
 
-    # For these what comes first is too heavy now; another may take it from before them.
+    # For these the first task is too heavy at the moment; another demand may take it away.
     waiting: list[tuple[Demand, ServiceOrder]] = []
     tried = 0
     while unfilled or (waiting and len(given) > tried):

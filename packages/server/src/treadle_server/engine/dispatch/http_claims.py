@@ -1,4 +1,4 @@
-"""Claims over HTTP: they wait, are given again under their key, and go back when their caller has gone."""
+"""Claims over HTTP: they wait, are repeated under their key, and are handed back when their caller has gone."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,11 +16,11 @@ from treadle_server.engine.dispatch.dispatcher import Dispatcher
 from treadle_server.engine.dispatch.slots import Capacity, WaitingClaim
 
 COMMITTING = 0.05
-"""Seconds after which it is looked again whether a claim that was being committed still is."""
+"""Seconds between checks whether a claim is still being committed."""
 
 
 class HttpClaims:
-    """Lets claims over HTTP wait; `run` is the engine's, `wake` wakes the writer, `hand_back` queues their return."""
+    """Lets claims over HTTP wait. `run` is the engine's, `wake` wakes the writer, `hand_back` queues their return."""
 
     def __init__(
         self,
@@ -40,9 +40,9 @@ class HttpClaims:
     ) -> list[Task]:
         """Claim up to `most` tasks for the worker, waiting up to `wait` seconds for the first.
 
-        What was claimed under a `key` is given again, as far as it is still held. Raises `WorkerNotFound`, `Forbidden`,
-        `TaskConflict` for another request under the key, and what `run` raises by itself. When the caller is cancelled,
-        what was claimed is handed back, unless it has a key to ask for it.
+        Tasks that were already claimed under the `key` are returned again, as far as the worker still holds them.
+        Raises `WorkerNotFound`, `Forbidden`, `TaskConflict` if the key was used for another request, and whatever `run`
+        raises. If the caller is cancelled, what was claimed is handed back unless there is a key to ask for it again.
         """
         worker: Worker = await self._run(FindWorker(principal=principal, worker_id=worker_id))
         if key is not None and (kept := await self._kept(principal, worker_id, key)) is not None:
@@ -56,7 +56,7 @@ class HttpClaims:
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     return await asyncio.shield(waiting.answer)
-            # The wait ends: with what the writer may have claimed for it in this very moment.
+            # The wait has ended; the writer may be claiming tasks for it at this moment.
             waiting.patient = False
             self._wake()
             return await waiting.answer
@@ -69,7 +69,7 @@ class HttpClaims:
     # Under a key
 
     async def _kept(self, principal: Principal, worker_id: WorkerId, key: ClaimKey) -> list[Task] | None:
-        """Return what was claimed under the key, None when nothing was; who still waits under it here waits no more."""
+        """Return what was claimed under the key, or None if nothing was, and end an earlier claim that still waits."""
         while True:
             await self._end_earlier(worker_id, key)
             found: list[Task] | None = await self._run(FindClaims(principal=principal, worker_id=worker_id, key=key))
@@ -77,23 +77,23 @@ class HttpClaims:
                 return found
 
     async def _end_earlier(self, worker_id: WorkerId, key: ClaimKey) -> None:
-        """Answer an earlier claim under the key with nothing, whose caller has gone; or wait for its commit."""
+        """Answer an earlier claim under the key, whose caller has gone, with nothing; or wait for its commit."""
         while (earlier := self._dispatcher.waiting_under(worker_id, key)) is not None:
             if not earlier.taken:
                 self._dispatcher.forget(earlier)
                 if not earlier.answer.done():
                     earlier.answer.set_result([])
                 return
-            # A commit that fails leaves it unanswered.
+            # The wait needs an end, because a failed commit leaves the claim unanswered.
             await asyncio.wait({earlier.answer}, timeout=COMMITTING)
 
     # Without a caller
 
     def _take_back(self, waiting: WaitingClaim) -> None:
-        """Hand back what was claimed for a caller who has gone (C1), and has no key to ask for it again."""
+        """Hand back what was claimed for a caller that has gone (C1) and has no key to ask for it again."""
         self._dispatcher.forget(waiting)
         if waiting.answer.done() or waiting.taken:
-            # If the commit is under way, its answer will tell what to give back.
+            # If the commit is under way, its answer will say what to give back.
             waiting.answer.add_done_callback(lambda done: self._give_back(waiting, done))
 
     def _give_back(self, waiting: WaitingClaim, done: "asyncio.Future[list[Task]]") -> None:

@@ -1,4 +1,4 @@
-"""The lanes that were met, and who takes from which: there may be ten thousand, and few of them are new."""
+"""The lanes seen so far, and which demands take from them: there may be ten thousand, of which few are new."""
 
 from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
@@ -9,36 +9,36 @@ from treadle_server.store.base import Tx
 from treadle_server.store.transaction.heads import Claimable, claimable_lanes
 
 JobsInPool = tuple[frozenset[int], str | None]
-"""What demands take from: the jobs that they serve, and the pool in which they are."""
+"""What decides from which lanes a demand takes: the jobs that it serves, and its pool."""
 
 
 class KnownLanes:
-    """What is remembered of lanes: whose they are for ever, and that they may be claimed from until it is forgotten."""
+    """What is remembered of lanes: their job for ever, and that they may be claimed from until `forget` is called."""
 
     def __init__(self) -> None:
         self._lanes: dict[int, Claimable] = {}
         self._open: set[int] = set()
-        """Those of which it is known that they may be claimed from."""
+        """The lanes that are known to be open for claims."""
         self._served: dict[JobsInPool, set[int]] = {}
-        """Which of them demands of a kind take from."""
+        """The lanes from which demands of each kind take."""
 
     def __getitem__(self, number: int) -> Claimable:
-        """Return a lane that is known."""
+        """Return a known lane."""
         return self._lanes[number]
 
     def served_by(self, demands: Iterable[Demand]) -> set[int]:
-        """Return those of the known lanes from which one of the demands takes."""
+        """Return the known lanes from which at least one of the demands takes."""
         kinds = {(demand.jobs, demand.pool) for demand in demands}
         return set().union(*(self._served_by(kind) for kind in kinds))
 
     def may_be_served(self, lanes: AbstractSet[int], demands: Collection[Demand]) -> set[int]:
-        """Return those of the lanes from which one of the demands takes; one that is not known yet may be one."""
+        """Return those of the lanes from which one of the demands takes, or may take because they are not known yet."""
         if not demands:
             return set()
         return (lanes - self._lanes.keys()) | (lanes & self.served_by(demands))
 
     async def claimable(self, tx: Tx, lanes: AbstractSet[int]) -> AbstractSet[int]:
-        """Return those of the lanes that may be claimed from, as they are remembered if all of them are."""
+        """Return those of the lanes that may be claimed from; read nothing if all of them are known to be open."""
         if lanes <= self._open:
             return lanes
         found = {one.lane.id: one for one in await claimable_lanes(tx, lanes)}
@@ -49,7 +49,7 @@ class KnownLanes:
         return found.keys()
 
     def forget(self) -> None:
-        """Read anew what may be claimed from."""
+        """Forget which lanes are open, so that this is read again."""
         self._open.clear()
 
     def _served_by(self, kind: JobsInPool) -> set[int]:

@@ -1,4 +1,4 @@
-"""A heap whose entries sink by themselves: only who may rise has to be told of."""
+"""A heap whose entries sink by themselves: it need only be told of entries that may rise."""
 
 from collections.abc import Callable, Hashable
 from heapq import heapify, heappop, heappush, heapreplace
@@ -8,24 +8,24 @@ T = TypeVar("T", bound=Hashable)
 K = TypeVar("K", bound=tuple[Any, ...])
 
 SPARE = 64
-"""Outdated entries that are always borne."""
+"""How many outdated entries are always tolerated."""
 
 
 class LazyHeap(Generic[T, K]):
-    """Things in the order of their keys, as long as it is told of each key that may have become smaller.
+    """Items in the order of their keys, as long as `update` is called for each whose key may have become smaller.
 
-    A key that grows is noticed when its entry comes to the top (a lazy increase of keys); of one that became smaller
-    the former entry stays, outdated, until it comes to the top or too many have gathered.
+    A key that has grown is noticed when its entry reaches the top (lazy increase of keys). When a key becomes smaller,
+    the old entry stays, outdated, until it reaches the top or too many have gathered.
     """
 
     def __init__(self, key: Callable[[T], K | None]) -> None:
-        """`key` returns None for what is not to be found here now."""
+        """`key` returns None for items that are not to be found at present."""
         self._key = key
         self._keys: dict[T, K] = {}
         self._heap: list[tuple[K, T]] = []
 
-    def tell(self, one: T) -> None:
-        """Put it in, or up to where it stands now."""
+    def update(self, one: T) -> None:
+        """Add an item, or move it up to its present place."""
         key, known = self._key(one), self._keys.get(one)
         if key is None or (known is not None and known <= key):
             return
@@ -36,16 +36,16 @@ class LazyHeap(Generic[T, K]):
             heapify(self._heap)
 
     def key_of(self, one: T) -> K | None:
-        """Return the key under which it stands; None when it does not."""
+        """Return the key of an item's entry, or None if it has none."""
         return self._keys.get(one)
 
     @property
     def only(self) -> T | None:
-        """Return what there is when there is but one thing, which may be gone meanwhile."""
+        """Return the item if there is exactly one, though it may no longer be available; otherwise None."""
         return next(iter(self._keys)) if len(self._keys) == 1 else None
 
     def first(self) -> T | None:
-        """Return what comes first; None when there is nothing."""
+        """Return the first item, or None if there is none."""
         while self._heap:
             key, one = self._heap[0]
             if self._keys.get(one) != key:

@@ -1,4 +1,4 @@
-"""Whether a worker owes a heartbeat: until it came, the worker is given no new task."""
+"""Decides whether a worker owes a heartbeat: until it has sent it, the worker is given no new task."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,23 +7,23 @@ from treadle.wire.workers import beat_every
 from treadle_server.domain.jobs import Worker
 
 LATE = 1.0
-"""Seconds that a heartbeat may be late on its way; those of idle workers wait up to half a second to be written."""
+"""Seconds by which a heartbeat may be late; those of idle workers wait up to half a second to be written."""
 
 
 @dataclass(slots=True)
 class Presence:
-    """When a worker that waits for tasks was heard of last."""
+    """When a worker that waits for tasks was last heard from."""
 
     last_heartbeat: datetime | None = None
-    """By the store's clock; None: not known yet."""
+    """By the store's clock; None if not known yet."""
     at: float = float("inf")
-    """When that was heard here, by the monotonic clock; until it was, nothing is owed."""
+    """When this server learned of that heartbeat, by the monotonic clock; until then nothing is owed."""
     has_lost: bool = False
-    """Whether a run of its was lost since: it is expected to beat as if it still had it."""
+    """Whether it has lost a run since; it must then send heartbeats as if it still had it."""
 
     def note(self, worker: Worker, at: float) -> None:
         """Note the worker as it is now."""
-        # Not "later": a clock that was set back would make every worker deaf until it had caught up.
+        # `!=`, not `>`: after the clock was set back, every worker would seem silent until the clock had caught up.
         if worker.last_heartbeat != self.last_heartbeat:
             self.last_heartbeat, self.at = worker.last_heartbeat, at
         self.has_lost = worker.owes_for_lost
@@ -31,8 +31,8 @@ class Presence:
     def owes(self, at: float, lost_after: float, *, busy_since: float | None) -> bool:
         """Return whether a heartbeat is overdue at the monotonic instant `at`.
 
-        `busy_since` is when the worker was given what it has, None when it has nothing; one without a heartbeat for
-        `lost_after` seconds is lost.
+        `busy_since` is when the worker was given what it holds, None if it holds nothing. Without a heartbeat for
+        `lost_after` seconds, a worker is lost.
         """
         since = self.at if busy_since is None else max(self.at, busy_since)
         is_busy = busy_since is not None or self.has_lost

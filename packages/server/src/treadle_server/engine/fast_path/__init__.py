@@ -1,1 +1,1 @@
-"""What nearly every task goes through, without the unit of work: plain submits, starts and completions."""
+"""The fast path for plain submits, starts and completions, which nearly every task takes instead of the commands."""

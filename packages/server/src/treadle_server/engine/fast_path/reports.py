@@ -1,10 +1,10 @@
 """The fast path of the commonest reports: starts and completions of runs that this server handed out.
 
-Such a run is known here as it stands in the database, so that nothing is read; what its reports change is written in
-three statements for the whole batch, guarded by the task's version. Whatever is not plain (another outcome, a budget,
-limits, a schedule that may go on, a pause that was asked for, a worker that does not serve the job any more, a command
-of the same batch that names the task) takes the slow path through the commands, afterwards: both use the same verbs
-of `domain.life`.
+Such a run is known here as it is in the database, so that nothing need be read; its changes are written in three
+statements for the whole batch, guarded by the task's version. A report that is not plain (another outcome, a budget,
+limits, a schedule that may go on, a requested pause, a worker that no longer serves the job, or a command of the same
+batch that names the task) takes the slow path through the commands afterwards. Both use the same verbs of
+`domain.life`.
 """
 
 from collections import Counter
@@ -28,24 +28,24 @@ from treadle_server.store.transaction.lock_order import lock_tasks
 from treadle_server.store.transaction.targets import lock_targets
 
 MOST_KNOWN = 100_000
-"""Runs that are known; when there are more, all are forgotten: their ends were told at another server, or never."""
+"""How many runs are known at most. Beyond that all are forgotten: most must have ended at another server, or never."""
 
 MOST_WORKERS = 10_000
-"""Workers that are remembered; when there are more, all are forgotten and read again as they report."""
+"""How many workers are remembered at most. Beyond that all are forgotten, and read again as they report."""
 
 
 @dataclass(slots=True)
 class Taken:
-    """The reports of one transaction that go by the fast path."""
+    """The reports of one transaction that take the fast path."""
 
     work: UnitOfWork
     before: dict[TaskId, tuple[int, CountKey]] = field(default_factory=dict)
-    """The version that each task had, and where it was counted."""
+    """The version that each task had, and the key under which it was counted."""
     tasks: dict[TaskId, Task] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
 
     async def write_alone(self) -> None:
-        """Write it where nothing else is, which would be locked with it. Raises as `write`."""
+        """Lock and write the reports in a batch without commands, which would have locked them. Raises as `write`."""
         if not self.work.tx.is_exclusive:
             tasks = self.tasks.values()
             ended = {task.target_num for task in tasks if task.status is Status.COMPLETED}
@@ -55,7 +55,7 @@ class Taken:
         await self.write()
 
     async def write(self) -> None:
-        """Write it, under its locks. Raises `LostUpdate` when a task is no longer as it is known."""
+        """Write the reports, whose tasks are locked. Raises `LostUpdate` if a task is no longer as it was known."""
         work = self.work
         started: list[hot.Moved] = []
         completed: list[hot.Moved] = []
@@ -81,20 +81,20 @@ class Taken:
 
 
 class FastReports:
-    """The runs that are known, and what is done with their reports."""
+    """The known runs, and the fast path of their reports."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._known: dict[TaskId, Task] = {}
         self._workers: dict[WorkerId, Worker] = {}
-        """Whose workers they are; who is not among them takes the slow path, which reads them."""
+        """The runs' workers; reports of a worker that is not here take the slow path, which reads it."""
 
     def knows(self, task_id: TaskId) -> bool:
-        """Return whether a report of the task may go by the fast path."""
+        """Return whether a report about the task may take the fast path."""
         return task_id in self._known
 
     def know(self, claimed: Iterable[Task]) -> None:
-        """Remember runs that were handed out: their claim is committed."""
+        """Remember runs that were handed out, after their claims were committed."""
         if len(self._known) > MOST_KNOWN:
             self._known.clear()
         for task in claimed:
@@ -102,7 +102,7 @@ class FastReports:
                 self._known[task.id] = task
 
     def note_workers(self, workers: Iterable[Worker], gone: Iterable[WorkerId]) -> None:
-        """Remember workers as they were read or changed by what is committed."""
+        """Remember workers as a committed batch has read or changed them."""
         for worker in workers:
             self._workers[worker.id] = worker
         for worker_id in gone:
@@ -111,28 +111,28 @@ class FastReports:
             self._workers.clear()
 
     def follow(self, changed: Iterable[Task]) -> None:
-        """Go on with tasks as something else has changed them; those that are no longer leased are forgotten.
+        """Update known tasks that commands have changed; those that are no longer leased are forgotten.
 
-        A heartbeat renews all that its worker holds. When these were forgotten 2 to 3 % of a drain's tasks went the
-        long way, each of which costs ten times as much.
+        A heartbeat renews everything that its worker holds. When such tasks were forgotten, 2 to 3 % of a drain's tasks
+        took the slow path, which costs ten times as much.
         """
         for task in changed:
             was_known = self._known.pop(task.id, None) is not None
             if was_known and task.is_leased:
-                # Its own object: whoever asked for the change is answered with the task as it was then.
+                # A copy, because the command that changed the task is answered with the task as it was then.
                 self.know([copy_of(task)])
 
     def forget(self, task_ids: Iterable[TaskId]) -> None:
-        """Forget tasks that others wait for from now on: what is known of them does not say so."""
+        """Forget tasks that others now wait for, because the known copies don't show it."""
         for task_id in task_ids:
             self._known.pop(task_id, None)
 
     def clear(self) -> None:
-        """Forget everything: a transaction failed, and with it what was noted of its tasks."""
+        """Forget everything, because a transaction failed after the known tasks were changed."""
         self._known.clear()
 
     def take(self, work: UnitOfWork, commands: Sequence[ReportMany], named: Collection[TaskId]) -> Taken:
-        """Return what is plain of the reports, except of the tasks that are `named` elsewhere, to be written."""
+        """Apply the plain reports, except about tasks that are `named` by other commands; return them to be written."""
         taken = Taken(work)
         excluded = set(named)
         for command in commands:
@@ -153,7 +153,7 @@ class FastReports:
         report: RunReport,
         excluded: set[TaskId],
     ) -> bool:
-        """Apply one report, if it can be; what can't takes the slow path, and so does all that follows on its task."""
+        """Apply one report and return whether it was plain; if not, later reports about its task are excluded too."""
         task = self._known.get(task_id)
         if (
             task is None
@@ -188,13 +188,13 @@ class FastReports:
         worker = None if task.worker_id is None else self._workers.get(task.worker_id)
         if worker is None or not command.may_speak(task, worker):
             return False
-        # The end of a task may leave a job without anybody, but not while the one who did it serves the job (Z6). What
-        # another server knows better, the sweeper sees.
+        # The end of a task may make its job an orphan, but not while the worker that did it serves the job (Z6). If
+        # another server has changed that, the sweeper notices.
         return report.kind != "completed" or task.job_num in worker.jobs
 
 
 def _is_kept(task: Task, report: RunReport) -> bool:
-    """Return whether the task may carry the result: one that is encrypted takes sealed ones."""
+    """Return whether the task may carry the result: an encrypted task takes only sealed ones."""
     return report.result is None or not task.is_encrypted or seal_in(report.result) is not None
 
 

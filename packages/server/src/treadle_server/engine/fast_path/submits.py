@@ -1,8 +1,8 @@
-"""The fast path of new tasks: plain submits to jobs that are remembered, written in one statement.
+"""The fast path of new tasks: plain submits to remembered jobs, written in one statement.
 
-What is not plain (a unique key, a time, limits, a job that is not remembered or whose schema has moved) goes the long
-way through the commands. That an id is new is not looked up: the database says so when it is not, and then the
-whole batch takes the slow path.
+A submit that is not plain (a unique key, a time, limits, a job that is not remembered or whose schema has changed)
+takes the slow path through the commands. Whether an id is new is not looked up: if it isn't, the database refuses it,
+and the whole batch takes the slow path.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from treadle.wire.names import visible_from
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.cache import Cache
-from treadle_server.engine.commands.submit import Submission, Submit, SubmitEach, Submitted, alike, new_task
+from treadle_server.engine.commands.submit import Submission, Submit, SubmitEach, Submitted, maker_like, new_task
 from treadle_server.engine.hub import Change
 from treadle_server.engine.pending import Pending
 from treadle_server.engine.rules import Rules
@@ -43,16 +43,16 @@ class _Plain:
 
 
 class FastSubmits:
-    """Takes plain submits."""
+    """Puts plain submits into the database."""
 
     def __init__(self, rules: Rules, cache: Cache) -> None:
         self._rules = rules
         self._cache = cache
 
     async def submit(self, work: UnitOfWork, batch: Sequence[Pending]) -> list[Task]:
-        """Put in the tasks of those commands that are plain submits, note that these are done, and return the tasks.
+        """Add the tasks of those commands that are plain submits, mark these as done, and return the tasks.
 
-        Raises IntegrityError when an id is taken.
+        Raises IntegrityError if an id is taken.
         """
         tx = work.tx
         plain: list[_Plain] = []
@@ -78,11 +78,11 @@ class FastSubmits:
         self, plain: _Plain, targets: Mapping[TargetName, int], seqs: Iterator[int], now: datetime
     ) -> list[Submitted]:
         room, user = plain.command.room, plain.command.principal.user
-        moulds: dict[int, Callable[[int, Submission], Task]] = {}
+        makers: dict[int, Callable[[int, Submission], Task]] = {}
         made: list[Submitted] = []
         for job_lane, item in zip(plain.lanes, plain.command.items, strict=True):
-            if item.is_bare and (mould := moulds.get(id(job_lane))) is not None:
-                task = mould(next(seqs), item)
+            if item.is_bare and (maker := makers.get(id(job_lane))) is not None:
+                task = maker(next(seqs), item)
             else:
                 task = new_task(
                     item,
@@ -96,12 +96,12 @@ class FastSubmits:
                     target_num=None if item.target is None else targets[room, item.target],
                 )
                 if item.is_bare and len(plain.lanes) > 1:
-                    moulds[id(job_lane)] = alike(task)
+                    makers[id(job_lane)] = maker_like(task)
             made.append(Submitted(task, created=True, position=self._position(task, job_lane)))
         return made
 
     async def _job_lanes(self, tx: Tx, command: Submits) -> list[_JobLane] | None:
-        """Return where each of the tasks stands in line; None when one of them is not plain."""
+        """Return the job and lane of each of the tasks, or None if one of them is not plain."""
         found: dict[tuple[str, str | None], _JobLane] = {}
         lanes: list[_JobLane] = []
         for item in command.items:
@@ -144,7 +144,7 @@ async def _write(work: UnitOfWork, new: Sequence[Task]) -> None:
     for task in new:
         count_change(counts, task, None)
         if task.target_num is None:
-            # What the heads of the lane are is known: this one comes behind.
+            # The lane's head, if it is known, stays valid: the new task is last.
             work.batch.lanes.add(task.lane)
         else:
             targets.add(task.target_num)

@@ -1,1 +1,1 @@
-"""What the servers of one PostgreSQL tell each other: sent, received, and the text in between."""
+"""Notices between the servers of one PostgreSQL: sending, receiving, and their encoding."""

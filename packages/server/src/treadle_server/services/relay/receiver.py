@@ -1,7 +1,7 @@
-"""Takes what other servers tell: wakes who waits here for what they did, and publishes it on this server's hub.
+"""Handles other servers' notices: wakes whatever waits here for their changes, and publishes them on this server's hub.
 
-Read is only what somebody here wants to know: tasks that are awaited, workers that are on this server's sockets, the
-last few transitions for the list of them, and everything as long as somebody is sent each transition.
+Only what is needed here is read: awaited tasks, workers on this server's sockets, the last few transitions for the list
+of recent ones, and everything while somebody here receives every transition.
 """
 
 import copy
@@ -28,18 +28,19 @@ from treadle_server.store.transaction.heads import waiting_lanes
 from treadle_server.store.transaction.load import to_task, to_worker
 
 RECENT, REFILL = 25, 100.0
-"""Tasks whose transitions are read, though nobody awaits them, for the list of the last few: so many at once, and so
-many a second. At full speed that list is one of a blink: to read 25 of each fiftieth of a second took each of four
-servers a tenth of its time."""
+"""Tasks that are read only for the list of recent transitions: so many at once, and so many a second. At full speed
+that list covers the blink of an eye: reading 25 tasks fifty times a second took each of four servers a tenth of its
+time."""
 
 UNCERTAIN = 5.0
-"""Seconds after a gap in which another server may still tell what was committed before: what everybody read anew."""
+"""Seconds after a gap in which other servers may still report changes from before it, which have been read again
+already."""
 
 CHUNK = 500
-"""Rows that are read in one statement."""
+"""Rows that are read with one statement."""
 
 WORKERS_AT_ONCE = 50
-"""Workers that one command looks after."""
+"""Workers that one command rechecks."""
 
 T = TypeVar("T")
 
@@ -59,44 +60,44 @@ class NoticeReceiver:
         self._engine = engine
         self._certain_at = 0.0
         self._recent, self._refilled_at = float(RECENT), 0.0
-        """How many of the last few may be read, and since when it is so."""
+        """How many tasks may be read for the recent list, and when that was computed."""
         self.absences: Absences | None = None
-        """Where what others tell of broken sockets is kept."""
+        """Receives the other servers' reports of broken sockets."""
         self.interests: list[Interest] = []
-        """Each says whether somebody here awaits the task."""
+        """Each tells whether a task is awaited here."""
 
-    async def take(self, heard: list[Notice], *, has_gap: bool) -> None:
-        """Do what the notices want, and publish what they tell. Raises `StoreUnavailable`.
+    async def take(self, notices: list[Notice], *, has_gap: bool) -> None:
+        """Handle notices, and publish their changes. Raises `StoreUnavailable`.
 
-        With `has_gap` something was not heard: everything that somebody here may want to know is read anew.
+        With `has_gap` a notice was lost: everything that may be needed here is read again.
         """
-        has_gap = has_gap or any(one.has_gap or (one.is_brief and self._engine.hub.each) for one in heard)
-        told = Batch(self._engine.clock.now(), is_foreign=True, has_gap=has_gap)
+        has_gap = has_gap or any(one.has_gap or (one.is_brief and self._engine.hub.each) for one in notices)
+        batch = Batch(self._engine.clock.now(), is_foreign=True, has_gap=has_gap)
         if has_gap:
             self._certain_at = self._engine.clock.monotonic() + UNCERTAIN
-        told.due_at = min((one.due_at for one in heard if one.due_at is not None), default=None)
-        await self._read(told, heard)
-        await self._look_after(told, heard)
-        self._hear_absences(heard, has_gap=has_gap)
-        self._engine.link({link for one in heard for link in one.links})
-        lanes = {lane for one in heard for lane in one.lanes}
+        batch.due_at = min((one.due_at for one in notices if one.due_at is not None), default=None)
+        await self._read(batch, notices)
+        await self._recheck_workers(batch, notices)
+        self._take_absences(notices, has_gap=has_gap)
+        self._engine.link({link for one in notices for link in one.links})
+        lanes = {lane for one in notices for lane in one.lanes}
         if has_gap:
             async with self._engine.store.read() as connection:
                 lanes |= await waiting_lanes(Tx(connection, self._engine.store.dialect))
         self._engine.wake(lanes)
-        self._engine.hub.publish(told)
+        self._engine.hub.publish(batch)
 
-    def _hear_absences(self, heard: list[Notice], *, has_gap: bool) -> None:
+    def _take_absences(self, notices: list[Notice], *, has_gap: bool) -> None:
         if self.absences is None:
             return
         if has_gap:
             self.absences.forget_heard()
-        for one in heard:
+        for one in notices:
             self.absences.hear(one.server, one.away, one.back)
 
-    async def _read(self, told: Batch, heard: list[Notice]) -> None:
-        wanted = self._wanted(heard) if not told.has_gap else {}
-        if not wanted and not any(one.jobs or one.heard or one.schedules for one in heard):
+    async def _read(self, batch: Batch, notices: list[Notice]) -> None:
+        wanted = self._wanted(notices) if not batch.has_gap else {}
+        if not wanted and not any(one.jobs or one.updated_workers or one.schedules for one in notices):
             return
         found: dict[TaskId, Task] = {}
         async with self._engine.store.read() as connection:
@@ -104,55 +105,57 @@ class NoticeReceiver:
             for ids in _chunks(wanted):
                 rows = await connection.execute(of_ids, {"keys": ids})
                 found |= {task.id: task for task in map(to_task, rows)}
-            for nums in _chunks({num for one in heard for num in one.jobs}):
-                told.jobs += [Job(*row) for row in await connection.execute(_JOBS, {"keys": nums})]
-            for names in _chunks({worker_id for one in heard for worker_id in one.heard}):
+            for nums in _chunks({num for one in notices for num in one.jobs}):
+                batch.jobs += [Job(*row) for row in await connection.execute(_JOBS, {"keys": nums})]
+            for names in _chunks({worker_id for one in notices for worker_id in one.updated_workers}):
                 rows = await connection.execute(_WORKERS, {"keys": names})
-                told.workers += map(to_worker, rows)
-            for named in _chunks({schedule_id for one in heard for schedule_id in one.schedules}):
+                batch.workers += map(to_worker, rows)
+            for named in _chunks({schedule_id for one in notices for schedule_id in one.schedules}):
                 rows = await connection.execute(_SCHEDULES, {"keys": named})
-                told.schedules += [Schedule(*row) for row in rows]
-        told.tasks = [change for task_id in wanted if task_id in found for change in _changes(found[task_id], heard)]
+                batch.schedules += [Schedule(*row) for row in rows]
+        batch.tasks = [change for task_id in wanted if task_id in found for change in _changes(found[task_id], notices)]
         if self._engine.clock.monotonic() < self._certain_at:
-            # Who has read everything anew is told nothing that the task has left behind: it may have been read already.
-            told.tasks = [change for change in told.tasks if change.task is found[change.task.id]]
+            # After a gap only present states are published: earlier ones may be older than what has been read again.
+            batch.tasks = [change for change in batch.tasks if change.task is found[change.task.id]]
 
-    def _wanted(self, heard: list[Notice]) -> dict[TaskId, None]:
-        """Return the tasks that are to be read, in the order in which they were told."""
-        told = {task_id: steps for one in heard for task_id, steps in one.tasks.items()}
+    def _wanted(self, notices: list[Notice]) -> dict[TaskId, None]:
+        """Return the tasks to read, in the order of the notices."""
+        reported = {task_id: steps for one in notices for task_id, steps in one.tasks.items()}
         if self._engine.hub.each:
-            return dict.fromkeys(told)
-        recent = self._last_of(told)
+            return dict.fromkeys(reported)
+        recent = self._last_of(reported)
         return {
-            task_id: None for task_id in told if task_id in recent or any(wants(task_id) for wants in self.interests)
+            task_id: None
+            for task_id in reported
+            if task_id in recent or any(wants(task_id) for wants in self.interests)
         }
 
-    def _last_of(self, told: dict[TaskId, Transitions]) -> set[TaskId]:
-        """Return the last few, no more than may be read now; where there are more, as many at once as ever."""
+    def _last_of(self, reported: dict[TaskId, Transitions]) -> set[TaskId]:
+        """Return the last few tasks for the recent list: up to `RECENT` at once, or none if too few may be read now."""
         at = self._engine.clock.monotonic()
         self._recent = min(float(RECENT), self._recent + (at - self._refilled_at) * REFILL)
         self._refilled_at = at
-        count = min(len(told), RECENT)
+        count = min(len(reported), RECENT)
         if count > self._recent:
             return set()
         self._recent -= count
-        return set(islice(reversed(told), count))
+        return set(islice(reversed(reported), count))
 
-    async def _look_after(self, told: Batch, heard: list[Notice]) -> None:
-        """Free the room of workers here, and find out what they are to be told."""
-        named: set[WorkerId] = {worker_id for one in heard for worker_id in one.workers}
+    async def _recheck_workers(self, batch: Batch, notices: list[Notice]) -> None:
+        """Free the room of workers here, and find out their instructions."""
+        named: set[WorkerId] = {worker_id for one in notices for worker_id in one.workers}
         dispatcher = self._engine.dispatcher
-        slots = [slot for slot in dispatcher.slots if told.has_gap or slot.worker_id in named]
+        slots = [slot for slot in dispatcher.slots if batch.has_gap or slot.worker_id in named]
         for some in _chunks(slots, WORKERS_AT_ONCE):
             recheck = Recheck({slot.worker_id: slot.held for slot in some}, self._engine.hub.stream)
-            told.instructions += await self._engine.run(recheck)
-        dispatcher.note_workers(told.workers, set())
-        await self._hear(named)
-        if told.has_gap or dispatcher.is_waited_for(named):
+            batch.instructions += await self._engine.run(recheck)
+        dispatcher.note_workers(batch.workers, set())
+        await self._read_heartbeats(named)
+        if batch.has_gap or dispatcher.is_waited_for(named):
             self._engine.slot_changed()
 
-    async def _hear(self, named: set[WorkerId]) -> None:
-        """Read when workers that wait here were heard of last: another server may have had their heartbeat."""
+    async def _read_heartbeats(self, named: set[WorkerId]) -> None:
+        """Read the last heartbeats of workers that wait here, which another server may have received."""
         dispatcher = self._engine.dispatcher
         here = {one for one in named if dispatcher.serves_worker(one) or dispatcher.is_waited_for([one])}
         if not here:
@@ -168,13 +171,13 @@ def _chunks(items: Collection[T], size: int = CHUNK) -> Iterable[list[T]]:
     return (several[i : i + size] for i in range(0, len(several), size))
 
 
-def _changes(task: Task, heard: list[Notice]) -> list[Change]:
-    """Return the transitions of a task that were told, in the order of its versions: whichever server told it first.
+def _changes(task: Task, notices: list[Notice]) -> list[Change]:
+    """Return the reported transitions of a task, in the order of its versions, whichever server reported first.
 
-    Each has the status and version that the task had then.
+    Each has the task with its status and version of that time.
     """
     found: list[Change] = []
-    for notice in heard:
+    for notice in notices:
         steps: Transitions | None = notice.tasks.get(task.id)
         was = None if steps is None else steps.was
         for status, version in () if steps is None else steps.taken:

@@ -1,7 +1,7 @@
 """The schema's history, applied by alembic when a server starts, or by `treadle migrate`.
 
-A migration that is on the main branch is never edited again, whatever is wrong with it: databases exist that it made.
-What it made wrong the next one mends (`tests/store/test_migrations_upgrades.py` keeps a digest of each).
+A migration on the main branch is never edited again, because databases exist that it has migrated. The next migration
+corrects its mistakes (`tests/store/test_migrations_upgrades.py` keeps a digest of each).
 """
 
 from pathlib import Path
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 LOCK = 7_420_001
-"""PostgreSQL: the advisory lock under which one server migrates and the others wait."""
+"""PostgreSQL: the advisory lock under which one server migrates while the others wait."""
 
 
 REVISIONS = sorted(path.name.partition("_")[0] for path in Path(__file__).parent.glob("versions/*_*.py"))
-"""Every revision, oldest first: their files are named after them."""
+"""Every revision, oldest first, from the names of the files."""
 
 HEAD = REVISIONS[-1]
 """The newest revision."""
 
 
 def config_for(connection: Connection | None = None) -> "Config":
-    """Return alembic's configuration, with the connection that `env.py` is to use."""
+    """Return alembic's configuration, with the connection for `env.py`."""
     from alembic.config import Config
 
     config = Config()
@@ -40,24 +40,25 @@ def config_for(connection: Connection | None = None) -> "Config":
 
 
 def upgrade(connection: Connection) -> None:
-    """Bring the database to the newest revision, inside the caller's transaction; several servers may do so at once.
+    """Migrate the database to the newest revision in the caller's transaction; several servers may do so at once.
 
-    Raises `DatabaseIsNewer` when a newer version has migrated it to what is not known here, and `ValidationFailed` when
-    it is another program's, or lacks a part, as one that is being restored does.
+    Raises `DatabaseIsNewer` when a newer version has migrated it to an unknown revision, and `ValidationFailed` when it
+    belongs to another program, or lacks a part of its schema, as during a restore.
 
-    Where it is there already, alembic is not even imported: that takes 0.25 s of a start of 2.
+    When it is up to date, alembic is not even imported, which takes 0.25 s of a start of 2.
     """
     found = revisions(connection)
     if found != [HEAD]:
         found = _migrate(connection, found)
-    if (said := said_of_lacking(connection, *found)) is not None:
+    if (said := explain_lacking(connection, *found)) is not None:
         raise ValidationFailed(f"{said}; nothing was changed")
 
 
 def _migrate(connection: Connection, found: list[str]) -> list[str]:
-    """Apply what is missing, and return the revision from which that was."""
+    """Apply the missing migrations, and return the revision that the database was at."""
     if connection.dialect.name == "postgresql":
-        # Tables that another server has made meanwhile are no stranger's: what is noted is read again behind it.
+        # Another server may have migrated it meanwhile: read the revision again under the lock, so that its tables are
+        # recognised.
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
         found = revisions(connection)
     if (refused := refusal(connection, found)) is not None:
@@ -65,7 +66,7 @@ def _migrate(connection: Connection, found: list[str]) -> list[str]:
     from alembic import command
 
     if found == ["0001"] and "treadle_tasks" not in inspect(connection).get_view_names():
-        # The first form of 0001 made no view, and 0002 begins with dropping it.
+        # The first version of 0001 created no view, and 0002 begins by dropping it.
         connection.execute(text("CREATE VIEW treadle_tasks AS SELECT 1 AS unused"))
     try:
         command.upgrade(config_for(connection), "head")
@@ -84,7 +85,7 @@ _NOT_MIGRATED = (
 
 
 def check_current(connection: Connection, name: str) -> None:
-    """Raise `ValidationFailed` unless the database, called `name`, is at the newest revision; or `DatabaseIsNewer`."""
+    """Raise `ValidationFailed` or `DatabaseIsNewer` unless the database, called `name`, is at the newest revision."""
     found = revisions(connection)
     if not found:
         raise ValidationFailed(f"{name} is not a Treadle database: it has no table alembic_version")
@@ -98,11 +99,11 @@ def check_current(connection: Connection, name: str) -> None:
 
 
 def refusal(connection: Connection, found: list[str]) -> DatabaseIsNewer | ValidationFailed | None:
-    """Return why a database with these revisions can't be Treadle's of this version; None: it can, or is empty.
+    """Return why this version can't use a database with these revisions; None when it can, or when it is empty.
 
-    Programs give their tables the same names (`tasks`, `jobs`), and keep their own revisions in the same table. A file
-    of SQLite's is Treadle's as a whole, closed to other users and put in place as one; a table whose name begins with
-    an underscore may be in it, as Litestream keeps them.
+    Other programs may use the same names for their tables (`tasks`, `jobs`), and the same table for their revisions. An
+    SQLite file belongs to Treadle as a whole: it is closed to other users, and restored as one. Only tables whose names
+    begin with an underscore may be in it too, such as Litestream's.
     """
     there = set(inspect(connection).get_table_names())
     if not found:
@@ -131,19 +132,19 @@ _STRANGE = (
 
 
 HALF_DONE = (
-    "{}: a migration was interrupted, or somebody changed the tables; stop the servers and restore the backup from"
-    " before it; Treadle's own migrations are atomic"
+    "{}: a restore or a migration was interrupted, or somebody changed the tables; stop the servers and restore a"
+    " backup (Treadle's own migrations are atomic)"
 )
 
 
-def said_of_lacking(connection: Connection, revision: str = HEAD) -> str | None:
-    """Return what is wrong with a database that was noted to be at a revision, and lacks a part; None: nothing."""
+def explain_lacking(connection: Connection, revision: str = HEAD) -> str | None:
+    """Return an error message if the database lacks a part of the schema; None if it is complete."""
     missing = lacking(connection)
     return None if missing is None else HALF_DONE.format(f"the database is marked as {revision}, but lacks {missing}")
 
 
 def _ill_encoded(connection: Connection) -> ValidationFailed | None:
-    """Return why an empty database of PostgreSQL's can't be Treadle's: it would refuse what people write."""
+    """Return why an empty PostgreSQL database can't be used: its encoding can't store every text."""
     encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
     if encoding == ENCODING:
         return None
@@ -154,14 +155,14 @@ def _ill_encoded(connection: Connection) -> ValidationFailed | None:
 
 
 ENCODING = "UTF8"
-"""PostgreSQL: what a database's text is kept in. One of before this was looked at goes on with what it can keep."""
+"""PostgreSQL: the encoding that a new database must have. Databases from before this check may keep theirs."""
 
 
-def said_of_schemas(connection: Connection) -> str | None:
-    """Return what is wrong with a database of PostgreSQL's that keeps several Treadles apart by schemas; None: nothing.
+def warning_on_schemas(connection: Connection) -> str | None:
+    """Return a warning about a PostgreSQL database with several Treadles, each in its own schema; None for at most one.
 
-    The locks that servers take, for the lead and to write, and what they tell one another are the database's, not a
-    schema's: of two Treadles in one only one has a leader, and tasks that wait for a time never come in the other.
+    The servers' locks, for leadership and for writing, and their notifications belong to the database, not to a schema:
+    of two Treadles in one database only one has a leader, and scheduled tasks of the other never become pending.
     """
     if connection.dialect.name != "postgresql":
         return None
@@ -175,7 +176,7 @@ def said_of_schemas(connection: Connection) -> str | None:
 
 
 OWN_DATABASE = "give each its own database (`pg_dump -n SCHEMA`), and drop the schemas that are not in use"
-"""What to do about it."""
+"""What to do about that."""
 
 _SCHEMAS = text(
     "SELECT nspname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace"
@@ -184,7 +185,7 @@ _SCHEMAS = text(
 
 
 def newer_than_known(revision: str) -> str:
-    """Return what to say of a database that a newer server has migrated."""
+    """Return the message about a database that a newer server has migrated."""
     return (
         f"the database's schema is at revision {revision}, but this server knows only those up to {HEAD}: a newer"
         " one has migrated it; nothing was changed, install that version of treadle-server"
@@ -192,7 +193,7 @@ def newer_than_known(revision: str) -> str:
 
 
 def revisions(connection: Connection) -> list[str]:
-    """Return what alembic has noted in the database."""
+    """Return the revisions that alembic has recorded in the database."""
     if not inspect(connection).has_table("alembic_version"):
         return []
     return [str(one) for one in connection.execute(text("SELECT version_num FROM alembic_version")).scalars()]

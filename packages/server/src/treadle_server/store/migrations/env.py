@@ -1,4 +1,4 @@
-"""Alembic's entry: runs migrations on the connection that the caller lends, inside the caller's transaction."""
+"""Alembic's entry point: runs migrations on the caller's connection, in the caller's transaction."""
 
 from alembic import context
 

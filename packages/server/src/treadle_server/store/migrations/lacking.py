@@ -1,4 +1,4 @@
-"""What a database lacks of this version's schema: a restore that is interrupted leaves tables without keys, or none."""
+"""Find the parts of this version's schema that a database lacks, as after an interrupted restore."""
 
 import re
 
@@ -11,7 +11,7 @@ MOST = 4
 """The most missing objects that are listed by name."""
 
 _OF_MIGRATIONS = frozenset({"treadle_tasks", "treadle_runs", "ix_tasks_start_limit", "ix_tasks_run_limit"})
-"""The views and indexes that migrations make and no table's description has."""
+"""The views and indexes that only migrations define."""
 
 _ON_POSTGRESQL = text("""
 SELECT relname FROM pg_class WHERE relnamespace = quote_ident(current_schema())::regnamespace
@@ -31,14 +31,14 @@ SELECT tables.name || '.' || columns.name FROM sqlite_master AS tables, pragma_t
 
 
 def lacking(connection: Connection) -> str | None:
-    """Return the names of what this version has and the database lacks; None: nothing.
+    """Return the names of the objects that the database lacks; None if it is complete.
 
-    That is tables, columns, indexes, views, and on PostgreSQL, where they are no part of a table's declaration that is
-    dumped with it, sequences, keys and checks. Of a table that is missing nothing else is named.
+    These are tables, columns, indexes and views, and on PostgreSQL, which dumps them separately from their tables,
+    sequences, keys and checks too. A missing table's other objects are not named.
     """
     is_postgresql = connection.dialect.name == "postgresql"
     listed = connection.execute(_ON_POSTGRESQL if is_postgresql else _ON_SQLITE).scalars()
-    # The first migrations' checks have the prefix of their names twice.
+    # The names of the first migrations' checks have their prefix twice.
     there = {re.sub(r"^(ck_\w+_)(?=\1)", "", str(name)) for name in listed}
     wanted = _parts(there) | (_parts_on_postgresql(there) if is_postgresql else set())
     missing = sorted(metadata.tables.keys() - there) + sorted(wanted - there)
@@ -56,7 +56,7 @@ def _parts(there: set[str]) -> set[str]:
 
 def _parts_on_postgresql(there: set[str]) -> set[str]:
     tables = [metadata.tables[name] for name in metadata.tables.keys() & there]
-    # SQLAlchemy shows neither which constraints SQLite has alone, nor the sequences.
+    # SQLAlchemy has no public way to list sequences, or the constraints that only SQLite has.
     return {
         "a_newer_treadle_server_has_migrated_this_database",  # of migration 0019
         *metadata._sequences,  # noqa: SLF001

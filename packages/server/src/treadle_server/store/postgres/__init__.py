@@ -1,1 +1,1 @@
-"""What holds for PostgreSQL alone: its writer, its clock, who else writes, and connections past any pool."""
+"""PostgreSQL's side of the store: its writer and clock, the exclusive writer, connections that bypass poolers."""

@@ -1,13 +1,14 @@
-"""PostgreSQL's clock, which is the one of all its servers: told between two readings by this machine's monotonic one.
+"""PostgreSQL's clock, shared by all its servers; between readings it is extrapolated by this machine's monotonic clock.
 
-No server's time of day decides anything there: two whose clocks differ by a minute agree on when a lease ends. To ask
-in each transaction would cost a way there and back (0.09 ms of a lone submit's 2 ms); instead each begins with a check,
-sent along with its BEGIN, that what this server believes is what the database's clock shows. Where that is not so (it
-was set, another primary took over, this process stood still) the transaction is begun anew after another reading.
+No server's own time of day decides anything: two servers whose clocks differ by a minute agree on when a lease ends.
+Reading the clock in each transaction would cost a round trip (0.09 ms of a lone submit's 2 ms); instead each
+transaction sends a check along with its BEGIN that the database's clock shows what this server believes. When it does
+not (the clock was set, another primary took over, this process was suspended), the transaction is begun again after
+another reading.
 
-One that began before the clock was set is not committed after it: with other servers there the leader may have stamped
-all leases anew meanwhile, and knows nothing of one that came later by a time of before. With that check the way there
-and back of its COMMIT takes 83 microseconds, and 61 without (over a Unix socket, 3,000 each in turn).
+With other servers on the database, a transaction that began before the clock was set is not committed after it: the
+leader may have renewed all leases meanwhile, and would miss one that is added later with the old time. With that check
+the round trip of a COMMIT takes 83 microseconds, and 61 without (over a Unix socket, 3,000 each in turn).
 """
 
 from collections.abc import Callable
@@ -21,47 +22,47 @@ if TYPE_CHECKING:
     import asyncpg
 
 WITHIN = 0.25
-"""Seconds by which what is believed may differ from what the database shows, beside the way there."""
+"""Seconds by which the believed time may differ from the database's, in addition to the round trip."""
 
 READINGS = 3
-"""How often the clock is read when the answer takes long, which makes a reading that much less exact."""
+"""How often the clock is read when answers are slow, which makes a reading less exact."""
 
 
 class DatabaseClock:
-    """The database's clock as this server believes it to be; nothing is known before the first `read`."""
+    """The database's clock as this server believes it to be; unknown before the first `read`."""
 
     def __init__(self, machine: Clock | None = None) -> None:
         self._machine = machine or SystemClock()
         self.monotonic = self._machine.monotonic
-        """Returns seconds from an arbitrary start that only grow: this machine's."""
+        """Returns this machine's monotonic seconds, from an arbitrary start."""
         self._shown: datetime | None = None
         self._at = 0.0
         self._way = 0.0
 
     def now(self) -> datetime:
-        """Return the database's time in UTC; before it was read for the first time, this machine's."""
+        """Return the database's time in UTC; before the first `read`, this machine's."""
         if self._shown is None:
             return self._machine.now()
         return self._shown + timedelta(seconds=self.monotonic() - self._at)
 
     @property
     def apart(self) -> float:
-        """Return by how many seconds the database's clock is ahead of this machine's monotonic one, as is believed."""
+        """Return the seconds from this machine's monotonic clock to the database's believed time."""
         return self.now().timestamp() - self.monotonic()
 
     @property
     def bounds(self) -> tuple[datetime, datetime]:
-        """Return between which instants the database's clock is now, as this server believes."""
+        """Return the instants between which this server believes the database's clock to be."""
         now, apart = self.now(), timedelta(seconds=WITHIN + self._way)
         return now - apart, now + apart
 
     @property
     def check(self) -> str:
-        """Return SQL that fails with a division by zero unless the database shows what is believed."""
+        """Return SQL that fails with a division by zero unless the database's clock is within `bounds`."""
         return _between(*self.bounds)
 
     def unless_set(self) -> Callable[[], str]:
-        """Return what gives SQL that fails with a division by zero once the database's clock was set since now."""
+        """Return a function that makes SQL which fails, dividing by zero, if the clock has been set since this call."""
         now, at = self.now(), self.monotonic()
 
         def check() -> str:
@@ -71,7 +72,7 @@ class DatabaseClock:
         return check
 
     async def read(self, driver: "asyncpg.Connection[Any]") -> None:
-        """Ask the database, and believe that it answered in the middle of the way there and back."""
+        """Read the database's clock, assuming that it answered halfway through the round trip."""
         best = float("inf")
         for _ in range(READINGS):
             sent = self.monotonic()
@@ -84,5 +85,5 @@ class DatabaseClock:
 
 
 def _between(first: datetime, last: datetime) -> str:
-    # A clock is volatile: it is asked when the statement runs. The literals are the program's own.
+    # clock_timestamp() is volatile: it is evaluated when the statement runs. The literals are the program's own.
     return f"SELECT 1 / (clock_timestamp() BETWEEN '{first}' AND '{last}')::int;"

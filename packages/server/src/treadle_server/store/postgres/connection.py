@@ -1,7 +1,7 @@
-"""A transaction of PostgreSQL's writer: on the driver itself, and through SQLAlchemy on the same connection where rare.
+"""A transaction of PostgreSQL's writer: on the driver itself, and for rare statements through SQLAlchemy.
 
-A statement through SQLAlchemy's asyncpg adapter takes 0.27 ms there and back, on the driver 0.09 (`SELECT $1, $2` over
-a Unix socket, 2 cores, a thousand each in one run).
+Both use the same connection. A statement's round trip takes 0.27 ms through SQLAlchemy's asyncpg adapter, and 0.09 ms
+on the driver (`SELECT $1, $2` over a Unix socket, 2 cores, a thousand each in one run).
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,33 +25,35 @@ CHANGED = "tasks were changed by another writer"
 UNBELIEVED = "the clock was set, or another server has written, since this server last looked"
 
 Opened = tuple[AsyncConnection, "asyncpg.Connection[Any]"]
-"""A connection in a transaction, and the driver's own."""
+"""A connection in a transaction, as SQLAlchemy's object and as the driver's."""
 
 
 class Alone(NamedTuple):
-    """How to do what needs no transaction around it, outside of which it is asked, when the time for it has come."""
+    """How to run a statement that needs no transaction around it."""
 
     write: Callable[[Change], Awaitable[bool]]
-    """Does the change, durably; returns False when it needs a transaction after all, and nothing was done."""
+    """Writes the change durably; returns False, with nothing done, when it needs a transaction after all."""
     read: Callable[[str, Sequence[Any]], Awaitable["Sequence[Sequence[Any]]"]]
-    """Returns what a statement with its values finds."""
+    """Returns the rows of a statement with these values."""
 
 
 class Beside(NamedTuple):
-    """What reads outside of a transaction, while that may be committed."""
+    """Reads outside of a transaction, which may be committing at the same time."""
 
     alone: Alone
 
-    async def fetch(self, statement: str, values: Sequence[Any] = (), *, is_apart: bool) -> "Sequence[Sequence[Any]]":
-        """Run SQL on the driver itself and return its rows; all that is read so `is_apart`."""
-        assert is_apart
+    async def fetch(
+        self, statement: str, values: Sequence[Any] = (), *, is_independent: bool
+    ) -> "Sequence[Sequence[Any]]":
+        """Run SQL on the driver itself and return its rows; only for reads that are `is_independent`."""
+        assert is_independent
         return await self.alone.read(statement, values)
 
 
 class DirectConnection:
-    """A transaction of the writer on PostgreSQL, which is begun before its first statement.
+    """A transaction of the writer on PostgreSQL, begun just before its first statement.
 
-    What changes tasks waits for as much else as one statement can do: each way there and back costs both sides 0.1 ms.
+    Changes of tasks are postponed and merged into few statements: each round trip costs both sides 0.1 ms.
     """
 
     def __init__(
@@ -61,58 +63,58 @@ class DirectConnection:
         version: int | None = None,
         alone: Alone | None = None,
     ) -> None:
-        """Without `alone` everything needs the transaction.
+        """Without `alone` every statement needs the transaction.
 
-        `unless_set` gives, from any moment on, SQL that fails with a division by zero once the clock was set since.
+        `unless_set` is `DatabaseClock.unless_set`.
         """
         self.version = version
-        """A number that stands as long as nobody else has written; None when others may at any time."""
+        """A number that stays the same while nobody else writes; None when others may at any time."""
         self._begin = begin
         self._unless_set = unless_set
         self._alone = alone
         self.opened: Opened | None = None
-        """Its connection, once it is begun: before that the database knows of nothing."""
+        """Its connection, once it has begun; before that nothing has been sent to the database."""
         self._check: Callable[[], str] | None = None
         self._postponed: Change | None = None
 
     @property
     def beside(self) -> Beside | None:
-        """Return what reads beside the transaction; None where everything needs it, or once it is begun."""
+        """Return what reads outside the transaction; None where every statement needs it, or once it has begun."""
         return None if self._alone is None or self.opened is not None else Beside(self._alone)
 
     async def open(self) -> Opened:
-        """Begin the transaction, unless it is begun."""
+        """Begin the transaction, unless it has begun."""
         if self.opened is None:
             self.opened = await self._begin()
         return self.opened
 
-    def heed_clock(self) -> None:
-        """Commit nothing if the clock is set from now on, where other servers deal with that who know not of this."""
+    def fail_if_clock_set(self) -> None:
+        """Make the commit fail if the clock is set from now on, unless this server writes exclusively."""
         if self.version is None:
             self._check = self._unless_set()
 
     def postpone(self, change: Change) -> None:
-        """Write the change before any other statement and the commit; nothing is postponed yet."""
+        """Write the change before the next statement or the commit. Nothing else may be postponed yet."""
         assert self._postponed is None
         self._postponed = change
 
     def take_back(self) -> Change:
-        """Return what was postponed, for who changes it before it is written; nothing is left of it here."""
+        """Remove and return the postponed change, for code that replaces it before it is written."""
         change, self._postponed = self._postponed, None
         return change or Change()
 
     async def take_along(self, name: str, touched: frozenset[int]) -> Change:
-        """Return what was postponed, for who writes it along with a part of that name, for other tasks.
+        """Remove and return the postponed change, for code that adds a part with this name, for other tasks.
 
-        Where the two can't be one statement the first is written now, and nothing is left to be taken along. Raises
-        `LostUpdate` as `send_postponed`.
+        When the two can't be one statement, the postponed one is written now, and an empty change is returned. Raises
+        `LostUpdate` as `send_postponed` does.
         """
         if self._postponed is not None and not self._postponed.goes_with(name, touched):
             await self.send_postponed()
         return self.take_back()
 
     async def send_postponed(self) -> None:
-        """Write what was postponed. Raises `LostUpdate` when a row is not as it was known."""
+        """Write the postponed change. Raises `LostUpdate` when a row is not as expected."""
         change, self._postponed = self._postponed, None
         if change is not None:
             import asyncpg
@@ -126,9 +128,9 @@ class DirectConnection:
                     raise LostUpdate(CHANGED) from None
 
     async def commit(self) -> None:
-        """Write what was postponed and commit; there is nothing to commit when nothing was sent.
+        """Write the postponed change and commit; without any statement there is nothing to commit.
 
-        Raises `LostUpdate` when a row is not as it was known, or the clock was set and it heeds that.
+        Raises `LostUpdate` when a row is not as expected, or when the clock was set after `fail_if_clock_set`.
         """
         change, alone = self._postponed, self._alone if self.opened is None else None
         if change is not None and alone is not None and await alone.write(change):
@@ -151,7 +153,7 @@ class DirectConnection:
         return await connection.execute(statement, parameters)
 
     async def exec_driver_sql(self, statement: str, parameters: Any = None, /) -> Rows:
-        """Run SQL as the driver takes it, behind what was postponed."""
+        """Run SQL in the driver's parameter style, after the postponed change."""
         await self.send_postponed()
         connection, _ = await self.open()
         return await connection.exec_driver_sql(statement, parameters)
@@ -163,13 +165,13 @@ class DirectConnection:
         return await connection.run_sync(function)
 
     async def fetch(
-        self, statement: str, values: Sequence[Any] = (), *, is_apart: bool = False
+        self, statement: str, values: Sequence[Any] = (), *, is_independent: bool = False
     ) -> "Sequence[Sequence[Any]]":
-        """Run SQL on the driver itself and return its rows as they come: UUIDs are objects.
+        """Run SQL on the driver itself and return its raw rows: UUIDs are objects.
 
-        What `is_apart` is of queues, from which what is postponed only takes, or of a sequence, which none of it is.
+        A read that `is_independent` is of a queue, from which a postponed change only takes away, or of a sequence.
         """
-        if not is_apart or (self._postponed is not None and self._postponed.fills_queues):
+        if not is_independent or (self._postponed is not None and self._postponed.fills_queues):
             await self.send_postponed()
         elif self.opened is None and self._alone is not None:
             return await self._alone.read(statement, values)
@@ -187,7 +189,7 @@ class DirectConnection:
 
 
 async def roll_back(connection: AsyncConnection, driver: "asyncpg.Connection[Any]") -> None:
-    """End a transaction that failed; a connection that can't even do that is given up, and what was done with it."""
+    """Roll back a failed transaction; a connection on which even that fails is discarded."""
     if driver.is_closed():
         await connection.invalidate()
         return

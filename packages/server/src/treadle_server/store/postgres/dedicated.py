@@ -1,4 +1,4 @@
-"""A connection of its own to PostgreSQL, past any pool, for what a session keeps there: LISTEN, the leader's lock."""
+"""A dedicated connection to PostgreSQL that bypasses any pooler, for session state: LISTEN, the leader's lock."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from treadle_server.errors import StoreUnavailable, ValidationFailed
 from treadle_server.store.connections import KEPT_OPEN
-from treadle_server.store.failures import TAKES_NO_WRITES, told_of
+from treadle_server.store.failures import TAKES_NO_WRITES, described
 from treadle_server.store.urls import dsn_of, parse_url
 
 if TYPE_CHECKING:
     import asyncpg
 
 PATIENCE = 5.0
-"""Seconds that the database has for an answer on such a connection."""
+"""Seconds after which a statement on such a connection times out."""
 
 _KEPT_ALIVE = {
     "application_name": "treadle",
@@ -23,11 +23,11 @@ _KEPT_ALIVE = {
     "tcp_keepalives_count": "2",
     **KEPT_OPEN,
 }
-"""PostgreSQL ends the session of a machine that is gone within six seconds, and with it what the session held."""
+"""When a machine vanishes, PostgreSQL ends its session, and releases what that held, within six seconds."""
 
 
 class DedicatedConnection:
-    """Connects when it is used, and again when it broke; `on_break` is called when it did, or is found to have."""
+    """Connects on first use, and again after a break; `on_break` is called when a break happens or is found."""
 
     def __init__(self, url: str, on_break: Callable[[], None]) -> None:
         self._dsn = dsn_of(parse_url(url))
@@ -37,21 +37,21 @@ class DedicatedConnection:
 
     @property
     def is_open(self) -> bool:
-        """Return whether there is a connection at this moment."""
+        """Return whether it is connected now."""
         return self._connection is not None and not self._connection.is_closed()
 
     async def open(self) -> "asyncpg.Connection[Any]":
         """Return the connection.
 
-        Raises `StoreUnavailable` when the database does not answer or takes no writes, and `ValidationFailed` when a
-        pool that shares connections between its clients stands before it.
+        Raises `StoreUnavailable` when the database does not answer or accepts no writes, and `ValidationFailed` when
+        the URL leads to a pooler that shares connections between its clients.
         """
         async with self._opening:
             if self._connection is not None and self._connection.is_closed():
-                # The driver closes one that it can't use any more without a word.
+                # The driver closes an unusable connection silently.
                 self._forget(self._connection)
             elif self._connection is not None and _is_read_only(self._connection):
-                # Another host is the primary now: what is held and heard here is of no use.
+                # Another host is the primary now: locks and notifications on this one are useless.
                 self._drop(self._connection)
             if self._connection is None:
                 async with answers():
@@ -62,7 +62,7 @@ class DedicatedConnection:
 
     @asynccontextmanager
     async def lent(self) -> "AsyncIterator[asyncpg.Connection[Any]]":
-        """Lend the connection for a few statements; one on which anything fails is not used again.
+        """Lend the connection for a few statements; it is discarded if anything fails.
 
         Raises as `open` does.
         """
@@ -71,12 +71,12 @@ class DedicatedConnection:
             async with answers():
                 yield connection
         except Exception:
-            # What it was about to do is not known any more, also when that took too long.
+            # Its state is unknown after an error or a timeout.
             self._drop(connection)
             raise
 
     def _forget(self, connection: object) -> None:
-        """Take the connection for broken, once: the driver may say so after it was found out."""
+        """Treat the connection as broken, once: the driver may report a break that was already noticed."""
         if connection is self._connection:
             self._connection = None
             self._on_break()
@@ -86,7 +86,7 @@ class DedicatedConnection:
         connection.terminate()
 
     async def close(self) -> None:
-        """Close the connection, and with it what its session held."""
+        """Close the connection, which releases what its session held."""
         connection, self._connection = self._connection, None
         if connection is not None:
             try:
@@ -97,11 +97,11 @@ class DedicatedConnection:
 
 
 Connect = Callable[[str, Callable[[], None]], DedicatedConnection]
-"""Makes a connection to the database of a URL; simulations have one of their own."""
+"""Makes a connection to a URL; simulations replace it."""
 
 
 def _is_read_only(connection: "asyncpg.Connection[Any]") -> bool:
-    """Return what the host has told of itself, by itself, since its last answer."""
+    """Return whether the host is read-only, by the settings that it reported last, without asking it."""
     told = connection.get_settings()
     return "on" in {getattr(told, name, "off") for name in ("in_hot_standby", "default_transaction_read_only")}
 
@@ -113,14 +113,14 @@ async def _connect(dsn: str) -> "asyncpg.Connection[Any]":
     try:
         process = await connection.fetchval("SELECT pg_backend_pid()")
     except BaseException:
-        # Also when whoever connects is cancelled: a server may stop as soon as it has started.
+        # Also on cancellation: a server may stop right after it has started.
         connection.terminate()
         raise
     if connection.get_server_pid() != process:
         await connection.close()
         raise ValidationFailed(POOLED)
     if _is_read_only(connection):
-        # It would be left again by the next look, which comes at once where a break wakes who looks.
+        # `open` would only drop it again, and in a tight loop where a break wakes the caller.
         await connection.close()
         raise StoreUnavailable(TAKES_NO_WRITES)
     return connection
@@ -134,9 +134,9 @@ POOLED = (
 
 @asynccontextmanager
 async def answers() -> AsyncIterator[None]:
-    """Raise `StoreUnavailable` when the database does not answer within the block, or not in time.
+    """Raise `StoreUnavailable` when the database does not answer in the block, or not in time.
 
-    Raises `ValidationFailed` when it is a pool that answers, and takes no parameter of a session.
+    Raises `ValidationFailed` when a pooler answers, which rejects a session's parameters.
     """
     import asyncpg
 
@@ -144,7 +144,7 @@ async def answers() -> AsyncIterator[None]:
         async with asyncio.timeout(PATIENCE):
             yield
     except asyncpg.ProtocolViolationError as error:
-        # What pgbouncer answers to a parameter of the session.
+        # pgbouncer's answer to a session parameter.
         raise ValidationFailed(f"{POOLED} ({error})") from error
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
-        raise StoreUnavailable(told_of(error)) from error
+        raise StoreUnavailable(described(error)) from error

@@ -1,13 +1,13 @@
-"""Whether a server is the only one that writes to its PostgreSQL: as long as it is, it may remember what it wrote.
+"""Track whether a server is the only one that writes to its PostgreSQL: while it is, it may remember what it wrote.
 
 A row of `meta` names the exclusive writer, or nobody. Each transaction takes a lock that all writers share, and then
-looks whether the row is as its server believes; who changes the row takes the lock for itself. So nothing can change it
-while a transaction is open, and a server that others have joined finds out at the beginning of its next one, before it
-has read or written anything. Whoever finds another server's name there takes it out: to be the exclusive writer is no
-right, only a state that any other writer ends.
+checks that the row is as its server believes; to change the row, a server takes the lock exclusively. So the row can't
+change while a transaction is open, and a server that others have joined finds out at the beginning of its next
+transaction, before it has read or written anything. A server that finds another one's name there removes it: being the
+exclusive writer is not a right, only a state that any other writer ends.
 
-What the row says begins with the revision of the schema that its writer was made for. So a server whose database a
-newer one has migrated finds out in the same way, before it has read or written anything, and never writes again.
+The row's value begins with the schema revision that its writer was made for. So a server whose database was migrated by
+a newer one finds out in the same way, before it has read or written anything, and never writes again.
 """
 
 from typing import TYPE_CHECKING, Any, cast
@@ -23,16 +23,16 @@ LOCK = 7_420_003
 """The advisory lock that the transactions of all writers share."""
 
 KEY = "sole_writer"
-"""The row's key: databases have it since before the state had its present name."""
+"""The row's key; older than the name "exclusive writer"."""
 
 NOBODY = f"{HEAD}:"
-"""What the row says when there is no exclusive writer."""
+"""The row's value when there is no exclusive writer."""
 
 PATIENCE = "1s"
-"""How long a server that would like to write exclusively waits for the others' transactions; they wait behind it."""
+"""How long a server that seeks to be exclusive waits for others' transactions, while new ones queue behind it."""
 
 LONGEST_JOIN = "60s"
-"""How long a server waits for the others' transactions where it has to write: a migration of theirs may be one."""
+"""How long a server that has to write waits for others' transactions, which may be migrations."""
 
 HELD = (
     f"other servers have held the database's advisory lock {LOCK} for {LONGEST_JOIN}: one of them is migrating it, or"
@@ -43,8 +43,8 @@ HELD = (
 UNLIMITED = """
 SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN ('statement_timeout', 'transaction_timeout')
 """
-"""Has the transaction last as long as it must, whatever the role's settings are for what people ask: a migration or a
-copy is never shorter when it is tried again. PostgreSQL knows the second one from 17 on."""
+"""Lifts the role's time limits for the transaction, which are meant for people's queries: a migration or a copy would
+take no less time when retried. PostgreSQL has `transaction_timeout` from version 17 on."""
 
 _SET = """
 WITH updated AS (UPDATE meta SET value = $2 WHERE key = $1 RETURNING 1)
@@ -54,36 +54,36 @@ INSERT INTO meta (key, value) SELECT $1, $2 WHERE NOT EXISTS (SELECT FROM update
 
 
 class ExclusiveWriter:
-    """What this server believes of itself."""
+    """What this server believes about the exclusive writer."""
 
     def __init__(self) -> None:
         self._name = f"{NOBODY}{uuid4().hex}"
         self._is_exclusive = False
         self._version = 0
         self.outdated: str | None = None
-        """Why this server may not write to the database any more: a newer one has migrated it."""
+        """Why this server may no longer write: a newer one has migrated the database."""
 
     @property
     def version(self) -> int | None:
-        """Return a number that stands as long as nobody else has written; None when others may at any time."""
+        """Return a number that stays the same while nobody else writes; None when others may at any time."""
         return self._version if self._is_exclusive else None
 
     @property
     def believed(self) -> str:
-        """Return what the row says, as this server believes."""
+        """Return the row's value as this server believes it to be."""
         return self._name if self._is_exclusive else NOBODY
 
     @property
     def check(self) -> str:
-        """Return what a transaction begins with: it fails with a division by zero when the belief is wrong."""
+        """Return SQL to begin a transaction with, which fails with a division by zero when the belief is wrong."""
         # Both are the program's own.
         named = f"coalesce((SELECT value FROM meta WHERE key = '{KEY}'), '')"  # noqa: S608
         return f"SELECT pg_advisory_xact_lock_shared({LOCK}); SELECT 1 / ({named} = '{self.believed}')::int;"
 
     async def look(self, driver: "asyncpg.Connection[Any]") -> None:
-        """Find out who the exclusive writer is, outside of a transaction; another one is it no more.
+        """Read the row, outside of a transaction, and end another server's exclusive state.
 
-        Raises `DatabaseIsNewer`, and `StoreUnavailable` as `join`.
+        Raises `DatabaseIsNewer`, and `StoreUnavailable` as `join` does.
         """
         name = await driver.fetchval("SELECT value FROM meta WHERE key = $1", KEY)
         if name not in {self._name, NOBODY}:
@@ -93,7 +93,7 @@ class ExclusiveWriter:
         self._believe(is_exclusive=name == self._name)
 
     async def join(self, driver: "asyncpg.Connection[Any]") -> None:
-        """Take the lock exclusively, and let nobody be the exclusive writer; within a transaction.
+        """Take the lock exclusively, in a transaction, and end any server's exclusive state.
 
         Raises `StoreUnavailable` when others keep the lock for longer than `LONGEST_JOIN`.
         """
@@ -104,29 +104,28 @@ class ExclusiveWriter:
             await driver.execute(f"SET LOCAL lock_timeout = '{LONGEST_JOIN}'; SELECT pg_advisory_xact_lock({LOCK})")
         except asyncpg.LockNotAvailableError:
             raise StoreUnavailable(HELD, retry_after=1) from None
-        # A migration, which may follow, waits for its own locks as long as it must too.
+        # A migration that follows has no limit for its own locks either.
         await driver.execute("SET LOCAL lock_timeout = 0")
         found = await self._revision(driver)
         if found not in REVISIONS:
             return
         if found != HEAD:
-            # An older server's statement that stands alone has its tables before it looks at the row that is changed
-            # below: the migration, which wants the tables too, would be ended as a deadlock after all that it copied.
+            # An older server's single-statement transaction locks its tables before it reads the row that is changed
+            # below: the migration, which needs those tables too, would end as a deadlock after all its copying.
             await driver.execute("LOCK TABLE tasks IN EXCLUSIVE MODE")
         await driver.execute(_SET, KEY, NOBODY)
 
     async def _revision(self, driver: "asyncpg.Connection[Any]") -> str | None:
-        # Another program may have noted a revision of the same name, and have a table `meta` of other columns.
+        # Another program's tables may have the same names, and its `meta` other columns.
         there = "SELECT num_nulls(to_regclass('alembic_version'), to_regclass('tasks'), to_regclass('meta')) = 0"
         if not await driver.fetchval(there):
             return None
         return cast("str | None", await driver.fetchval("SELECT version_num FROM alembic_version"))
 
     async def seek(self, driver: "asyncpg.Connection[Any]") -> None:
-        """Become the exclusive writer, outside of a transaction, unless somebody writes all the time.
+        """Become the exclusive writer, outside of a transaction, unless others write all the time.
 
-        Under another name each time: what is sent in the belief of an earlier one is not taken for what is known now.
-        Raises `DatabaseIsNewer`.
+        The name is new each time, so that statements sent in an earlier belief are refused. Raises `DatabaseIsNewer`.
         """
         import asyncpg
 
@@ -143,7 +142,7 @@ class ExclusiveWriter:
         self._believe(is_exclusive=True)
 
     async def _check_revision(self, driver: "asyncpg.Connection[Any]") -> None:
-        """Look whether the schema is still that of this server, under the lock, which a migration takes too."""
+        """Check that the schema is still this server's, under the lock, which a migration takes too."""
         found = await driver.fetchval("SELECT version_num FROM alembic_version")
         if found != HEAD:
             self.outdated = newer_than_known(str(found))

@@ -1,4 +1,4 @@
-"""PostgreSQL's writer: it begins transactions, and looks before each whether what its server believes is so."""
+"""PostgreSQL's writer: it begins transactions, and checks in each that what its server believes is true."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -25,39 +25,39 @@ if TYPE_CHECKING:
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED;"
 
 BEGIN_POOLED = BEGIN + "".join(f"SET LOCAL {name} = '{value}';" for name, value in WRITING.items())
-"""The settings are the transaction's own where a connection is shared through a pool of transactions. Else they are
-the session's: to make them anew took the backend 16 microseconds of each transaction, of 33 for BEGIN and COMMIT."""
+"""Behind a transaction pooler the settings are the transaction's own. Otherwise they are the session's: setting them in
+each transaction took the backend 16 of the 33 microseconds of BEGIN and COMMIT."""
 
 PLANS_LAST = 60.0
-"""Seconds for which a connection keeps a plan: one that was made for an empty table must not serve a full one, though
-none that was found does worse there (`tests/store/test_fresh_plans.py`). Autovacuum looks as often, and what it
-analyzes is planned anew by itself. Each second, one of sixty lone tasks waited 5 ms for it; each five, one of 250."""
+"""Seconds for which a connection keeps its plans: one made for an empty table should not serve a full one, though no
+case is known where it is worse (`tests/store/test_fresh_plans.py`). Autovacuum runs as often, and whatever it analyzes
+is replanned anyway. With one second, one of sixty lone tasks waited 5 ms for planning; with five, one of 250."""
 
 WRITABLE = "SELECT 1 / (current_setting('transaction_read_only') = 'off')::int;"
-"""Fails with a division by zero at a host that takes no writes: a primary that was made a standby, or read-only."""
+"""Fails with a division by zero on a host that accepts no writes: a primary that became a standby, or read-only."""
 
 READ_ONLY = (
     "the database no longer accepts writes: it is a standby now, or was made read-only; nothing was changed, try again"
 )
 
 LONGEST_WAIT = 30.0
-"""Seconds for which a connection is waited for while all are in use."""
+"""Seconds to wait for a connection while all are in use."""
 
 TRIES = 5
-"""How often a transaction is begun that finds other writers, or another time, than its server believed."""
+"""How often a transaction is begun when other writers, or another time, were found than its server believed."""
 
 
 class _Belief(NamedTuple):
-    """What a batch took for so when it began."""
+    """What a batch assumed when it began."""
 
     version: int | None
-    """A number that stands as long as nobody else has written; None when others may at any time."""
+    """A number that stays the same while nobody else writes; None when others may at any time."""
     apart: float
-    """Seconds by which the database's clock is ahead of the monotonic one."""
+    """Seconds by which the database's clock is ahead of this machine's monotonic one."""
 
 
 class _Lent:
-    """Lends a connection, the driver's own, for a statement that needs no transaction around it."""
+    """Lends a driver's connection for a statement that needs no transaction around it."""
 
     __slots__ = ("_opened", "_writer")
 
@@ -73,35 +73,35 @@ class _Lent:
 
 
 class PostgresWriter:
-    """Lends a connection of a small pool, a transaction at a time; its BEGIN, COMMIT and ROLLBACK are given here."""
+    """Lends connections of a small pool, one for each transaction, and sends BEGIN, COMMIT and ROLLBACK itself."""
 
     def __init__(
         self, engine: AsyncEngine, clock: DatabaseClock, *, is_pooled: bool, leave: Callable[[], Awaitable[None]]
     ) -> None:
-        """`engine` is one of `postgres_writer`, with `is_pooled` that of a pool of transactions.
+        """`engine` is from `postgres_writer`, with the same `is_pooled`.
 
-        `leave` is called when the host takes no writes any more: whoever is connected to it is to connect anew.
+        `leave` is called when the host no longer accepts writes, so that everything else reconnects too.
         """
         self._is_pooled = is_pooled
         self._begin_text = BEGIN_POOLED if is_pooled else BEGIN
-        # SQLAlchemy knows of no transaction: it begins none, and ends none.
+        # Transactions are invisible to SQLAlchemy: it neither begins nor ends any.
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._exclusive = ExclusiveWriter()
         self._clock = clock
         self._leave = leave
         self._kept: list[Opened] = []
-        """The connections of the last transactions, which the next ones have."""
+        """Connections of past transactions, to be reused."""
         self._room = asyncio.Semaphore(WRITERS)
-        """For those who use a connection. Who waited at the pool was forgotten there when those before him could not
-        connect, while what was lent meanwhile was kept here: 30 s, in which nothing was written."""
+        """Limits the connections in use. SQLAlchemy's pool forgot waiters when those before them failed to connect,
+        while connections that were returned meanwhile were kept here: nothing was written for 30 s."""
         self._lent_now = 0
-        """How many use a connection; nobody waits for one unless others do."""
+        """How many connections are in use."""
         self._planned_at: WeakKeyDictionary[asyncpg.Connection[Any], float] = WeakKeyDictionary()
-        """Since when each connection keeps its plans, by the monotonic clock."""
+        """When each connection began to keep its plans, by the monotonic clock."""
 
     @property
     def outdated(self) -> str | None:
-        """Return why this server may not write any more: a newer one has migrated the database."""
+        """Return why this server may no longer write (a newer one has migrated the database); None when it may."""
         return self._exclusive.outdated
 
     @property
@@ -115,10 +115,10 @@ class PostgresWriter:
     ) -> AsyncIterator[DirectConnection]:
         """Open a transaction that commits durably at the end of the block, or rolls back when it raises.
 
-        The first one waits until no other is open, and ends the time of an exclusive writer. With `after` nothing is
-        asked of the database before the first statement, which waits for `after`; who writes, or the time, may then
-        turn out to be another than was believed: `LostUpdate`. That is so too of one that heeds the clock when
-        it was set since.
+        With `is_first` it waits until no other transaction is open, and ends any server's exclusive state. With `after`
+        nothing is sent to the database before the first statement, which waits for `after`; it raises `LostUpdate` if
+        others have written, or the time has proved different, since the block began. So does the commit after
+        `fail_if_clock_set`, if the clock was set.
         """
         belief = _Belief(self._exclusive.version, self._clock.apart)
         if after is None:
@@ -135,7 +135,7 @@ class PostgresWriter:
             yield lent
             await lent.commit()
             if after is not None:
-                await after()  # who has nothing to write either is not told of what may not be so
+                await after()  # even without writes, the block's results may rest on what `after` makes sure of
         except BaseException:
             if lent.opened is not None:
                 await self._give_up(lent.opened)
@@ -164,9 +164,9 @@ class PostgresWriter:
         return opened
 
     async def _write_alone(self, after: Callable[[], Awaitable[None]], belief: _Belief, change: Change) -> bool:
-        """Do the change as a transaction of its own; False when the connection's plans are to be made anew before.
+        """Write the change as its own transaction; False, with nothing done, when old plans must be discarded first.
 
-        Raises `LostUpdate` when a row is not as it was known, or the time or who writes is another than was believed.
+        Raises `LostUpdate` when a row is not as expected, or when the time or the exclusive writer is not as believed.
         """
         import asyncpg
 
@@ -186,7 +186,7 @@ class PostgresWriter:
     async def _read_alone(
         self, after: Callable[[], Awaitable[None]], statement: str, values: Sequence[Any]
     ) -> "Sequence[Sequence[Any]]":
-        """Return what a statement finds that needs no transaction."""
+        """Return the rows of a statement that needs no transaction."""
         await after()
         async with _Lent(self) as driver:
             with named(statement):
@@ -196,12 +196,12 @@ class PostgresWriter:
                 return rows
 
     def _look(self, belief: _Belief) -> None:
-        """Raise `LostUpdate` when others have written since, or the clock was found to show another time."""
+        """Raise `LostUpdate` when others have written since, or when the clock has proved to show another time."""
         if belief.version != self._exclusive.version or abs(self._clock.apart - belief.apart) > WITHIN:
             raise LostUpdate(UNBELIEVED)
 
     async def borrow(self) -> Opened:
-        """Return a connection that is kept, or one of the pool's where all are lent or broken."""
+        """Return a kept connection, or one from the pool if none of them is usable."""
         await self._enter()
         self._lent_now += 1
         try:
@@ -219,10 +219,10 @@ class PostgresWriter:
         return connection, cast("asyncpg.Connection[Any]", raw.driver_connection)
 
     async def give_back(self, opened: Opened) -> None:
-        """Keep a connection for another time: the pool takes 53 us each time."""
+        """Keep a connection for reuse, which saves the 53 us that the pool takes each time."""
         try:
             if opened[0].in_transaction():
-                await opened[0].rollback()  # SQLAlchemy's own: there is none in the database
+                await opened[0].rollback()  # only SQLAlchemy's own notion: none is open in the database
         except BaseException:
             await self.close_one(opened)
             raise
@@ -230,14 +230,14 @@ class PostgresWriter:
         self._leave_room()
 
     async def close_one(self, opened: Opened) -> None:
-        """Give a connection up with which something failed."""
+        """Discard a connection on which something failed."""
         try:
             await opened[0].close()
         finally:
             self._leave_room()
 
     async def _enter(self) -> None:
-        """Wait for room, as long as one would at the pool. Raises SQLAlchemy's `TimeoutError`."""
+        """Wait for a free connection, as long as the pool would. Raises SQLAlchemy's `TimeoutError`."""
         if not self._room.locked():
             await self._room.acquire()
             return
@@ -252,7 +252,7 @@ class PostgresWriter:
         self._room.release()
 
     async def _give_up(self, opened: Opened) -> None:
-        """End a transaction that failed."""
+        """Roll back a failed transaction and discard its connection."""
         try:
             await roll_back(*opened)
         finally:
@@ -290,7 +290,7 @@ class PostgresWriter:
         )
 
     def _forgetting(self, driver: "asyncpg.Connection[Any]") -> str:
-        """Return what lets the connection forget its plans when they are old; planning all anew takes it some 5 ms."""
+        """Return SQL that discards the connection's plans when they are old; planning them again takes some 5 ms."""
         if not self._are_old(driver):
             return ""
         self._planned_at[driver] = monotonic()
@@ -301,20 +301,20 @@ class PostgresWriter:
         return at - self._planned_at.setdefault(driver, at) >= PLANS_LAST
 
     async def seek_exclusive(self) -> None:
-        """Become the exclusive writer, unless this server is it, or somebody writes all the time."""
+        """Become the exclusive writer, unless this server is already, or others write all the time."""
         if self._exclusive.version is None:
             async with _Lent(self) as driver:
                 with named("BEGIN"):
                     await self._exclusive.seek(driver)
 
     async def read_clock(self) -> None:
-        """Ask what time it is."""
+        """Read the database's clock."""
         async with _Lent(self) as driver:
             with named("SELECT clock_timestamp()"):
                 await self._clock.read(driver)
 
     async def close(self) -> None:
-        """Close every connection that is not lent; new ones may be made."""
+        """Close every connection that is not lent; new ones may still be opened."""
         while self._kept:
             await self._kept.pop()[0].close()
         await self._engine.dispose()

@@ -1,1 +1,1 @@
-"""What the store tells: every read, each in one short statement on a read connection, none of them taking a lock."""
+"""The store's reads: each is one short statement on a read connection, and takes no lock."""

@@ -1,4 +1,4 @@
-"""Artifacts as others see them: those that are stored and have not expired."""
+"""Artifacts that are visible to users: those that are stored and have not expired."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from treadle_server.store.transaction.load import to_run, to_task
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """An artifact that was announced or stored, with its task, and its run when that is over."""
+    """An artifact in any state, with its task, and its run if that is over."""
 
     artifact: Artifact
     task: Task
@@ -49,14 +49,14 @@ async def page(
 async def find(
     connection: AsyncConnection, task_seq: int, name: str, *, run_id: int | None, now: datetime
 ) -> Artifact | None:
-    """Return the artifact of that run, or of the last run that has one of that name."""
+    """Return the artifact of that run or, without `run_id`, of the last run that has one of that name."""
     where = (*_seen(task_seq, run_id, now), artifacts.c.name == name)
     row = (await connection.execute(ROWS.where(*where).order_by(artifacts.c.run_id.desc()).limit(1))).first()
     return None if row is None else Artifact(*row)
 
 
 async def announced(connection: AsyncConnection, artifact_id: str) -> Announced | None:
-    """Return the artifact of this id, whatever its state, with its task and run; None when there is none."""
+    """Return the artifact with this id, whatever its state, with its task and run; None when there is none."""
     row = (await connection.execute(ROWS.where(artifacts.c.id == artifact_id))).first()
     if row is None:
         return None
@@ -71,6 +71,6 @@ async def announced(connection: AsyncConnection, artifact_id: str) -> Announced 
 
 
 async def known(connection: AsyncConnection, locations: Collection[str]) -> set[str]:
-    """Return those of the locations, keys in the store of artifacts, that belong to an artifact."""
+    """Return which of the locations (keys in the artifact store) belong to an artifact."""
     statement = select(artifacts.c.location).where(is_among(artifacts.c.location, "keys"))
     return set((await connection.execute(statement, {"keys": locations})).scalars())

@@ -1,4 +1,4 @@
-"""What a task waits for: the tasks by name, and their results as a claim carries them."""
+"""What a task depends on: the tasks by name, and their results as a claim carries them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -23,20 +23,20 @@ _NEWS = select(_c.seq).where(text(TO_TELL)).limit(1)
 
 
 async def has_news(connection: AsyncConnection) -> bool:
-    """Return whether tasks wait to be told where another one is."""
+    """Return whether some task's state has yet to be passed on to the tasks that depend on it."""
     return (await connection.execute(_NEWS)).first() is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Depended:
-    """A task that another one waits for."""
+    """A task that another one depends on."""
 
     id: TaskId
     status: Status
     places: list[ResultPlace]
     error: str | None = None
     result: str | None = None
-    """JSON text; None where it was not read."""
+    """JSON text; None when it was not read."""
 
 
 _OF_TASKS = (
@@ -54,10 +54,10 @@ _RESULTS = _OF_TASKS.add_columns(_c.error, _c.result)
 async def depended(
     connection: AsyncConnection, seqs: Collection[int], *, most_bytes: int
 ) -> dict[int, tuple[list[Depended], bool]]:
-    """Return by task the tasks that it waits for, and whether their results and errors were left out.
+    """Return by task the tasks that it depends on, and whether their results and errors were left out.
 
-    They are when they have more than `most_bytes` in all, as text, at all the places where they stand. However many
-    tasks are asked for, it is two statements: one for each was most of what a task of a wide flow cost.
+    They are left out when their texts have more than `most_bytes` in all, counted once for each place where they are
+    used. It takes two statements for any number of tasks: one for each was most of the cost of a task of a wide flow.
     """
     found: dict[int, tuple[list[Depended], bool]] = {seq: ([], False) for seq in seqs}
     sizes = (await connection.execute(_SIZES, {"seqs": seqs})).all()
@@ -81,7 +81,7 @@ def _depended(id_: Any, status: str, places: str, error: str | None = None, resu
 
 
 async def waits_for(connection: AsyncConnection, task_id: TaskId, needs_id: TaskId) -> bool:
-    """Return whether the first task waits, or waited, for the second."""
+    """Return whether the first task depends on the second, met or not."""
     own, other = (select(_c.seq).where(_c.id == one).scalar_subquery() for one in (task_id, needs_id))
     statement = select(_e.met).where(_e.task_seq == own, _e.needs_seq == other)
     return (await connection.execute(statement)).first() is not None
@@ -97,15 +97,15 @@ _NAMED = (
 
 
 MOST_NAMED = 1000
-"""Tasks that are named of those that one waits for, where it is shown by itself, and places at which they stand."""
+"""Most dependencies that are named in a single task's view, and most places of theirs."""
 
 _OF_ONE = select(func.count()).where(_e.task_seq == bindparam("seq"))
 
 
 async def named(connection: AsyncConnection, seq: int) -> tuple[dict[str, str | list[str]], int | None]:
-    """Return the ids of the tasks that a task waits for, by name, and how many tasks there are if some are left out.
+    """Return the ids of the tasks that a task depends on, by name, and how many they are if some are left out.
 
-    Of those that came first up to `MOST_NAMED` are named, and at so many places in all.
+    The first `MOST_NAMED` of them are named, at no more than that many places in all.
     """
     rows = (await connection.execute(_NAMED, {"seq": seq, "most": MOST_NAMED + 1})).all()
     found, left = [], MOST_NAMED
@@ -118,7 +118,7 @@ async def named(connection: AsyncConnection, seq: int) -> tuple[dict[str, str | 
 
 
 def by_name(found: Sequence[tuple[Sequence[Any], Any]]) -> dict[str, Any]:
-    """Return things by the names of their places: one by itself, or a list of them in the order of their places."""
+    """Return things by the names of their places: a single one, or a list in the order of the places."""
     lists: dict[str, list[tuple[int, Any]]] = {}
     single: dict[str, Any] = {}
     for places, thing in found:

@@ -1,9 +1,10 @@
-"""Where in line a window begins before which many stand: found by parting the line, and not by reading all of it.
+"""Find where a window deep in the queue begins, by bisection instead of reading everything before it.
 
-The kept counts tell in which priority that is. The rest is asked of the queue's index: of each lane the entry that
-stands as far on in it as the window in the whole, and how many stand before the middle one of these. What lies on the
-wrong side of that is parted again. One lane is parted once. A window in the middle of 1,000,000 tasks of one lane is
-read in 0.2 s on both databases; with the keys of all before it read into Python it took 3 s and 2 s beside it.
+The kept counts tell in which priority it begins. The rest comes from the queue's index: from each lane the entry
+at the same relative depth as the window in the whole, and how many tasks come before the median of these entries. The
+part that contains the window is bisected again. A single lane needs one step. A window in the middle of 1,000,000 tasks
+of one lane takes 0.2 s on both databases; reading the keys of all before it into Python took 3 s, and 2 s of other
+work.
 """
 
 from bisect import bisect_left
@@ -24,30 +25,31 @@ from treadle_server.store.read.walks import UNBOUNDED, Asked, Walk
 from treadle_server.store.tables import status_in, tasks
 
 NEAR = 200
-"""How many tasks may stand between the place that is found and the window: so many are read anyhow."""
+"""How many tasks may lie between the place that is found and the window: so many are read anyway."""
 
 MOST_TURNS = 40
-"""How often the line is parted at most. Each time what is left is halved; what comes in meanwhile may keep it up."""
+"""Most bisections. Each halves the rest, but tasks that come in meanwhile can prolong the search."""
 
 _ENDS = ((datetime.min.replace(tzinfo=UTC), -1), (datetime.max.replace(tzinfo=UTC), 2**62))
-"""Keys before and behind all of a priority."""
+"""Keys before and after all tasks of a priority."""
 
 DueKey = tuple[datetime, int]
-"""When a task is due, and its number: the order within a priority."""
+"""A task's due time and number: the order within a priority."""
 
 
 class Depth(NamedTuple):
-    """A place in line, and how many tasks stand at it and before it."""
+    """A place in the queue, and how many tasks are at or before it."""
 
     values: tuple[int, datetime, int] | None
-    """As `orders.PENDING` has them; None is behind all."""
+    """The values of `orders.PENDING`'s columns; None means after all tasks."""
     passed: int
 
 
 async def depth(connection: AsyncConnection, job_num: int | None, wanted: int, *, backward: bool) -> Depth:
-    """Return a place in line, of one job or of all, that has up to `wanted` tasks behind it as one comes to it.
+    """Return a place in the queue, of one job or of all, with at most `wanted` tasks at or before it.
 
-    With `backward` one comes from the line's end. It has `NEAR` fewer at most; behind all it has as many as there are.
+    With `backward` it is counted from the queue's end. There are at most `NEAR` fewer than `wanted`; a place after all
+    tasks has as many as there are.
     """
     bands = await counts.in_line(connection, job_num)
     passed = 0
@@ -62,14 +64,14 @@ async def depth(connection: AsyncConnection, job_num: int | None, wanted: int, *
 
 
 class _Part(NamedTuple):
-    """What is in line in one lane, held up or not: an index has it in order."""
+    """The pending tasks of one lane that are blocked, or those that are not: an index has them in order."""
 
     lane: int
     blocked: bool
 
 
 class _Band:
-    """The tasks in line that have one priority."""
+    """The pending tasks of one priority."""
 
     def __init__(self, connection: AsyncConnection, priority: int, *, backward: bool) -> None:
         self._connection = connection
@@ -77,7 +79,7 @@ class _Band:
         self._backward = backward
 
     async def key(self, lanes: Mapping[int, int], wanted: int) -> tuple[DueKey, int]:
-        """Return a key that has up to `wanted` tasks at it and before it, and how many; `lanes` says how many wait."""
+        """Return a key with up to `wanted` tasks at or before it, and how many; `lanes` has the counts by lane."""
         parts = await self._parts(lanes)
         low, high = _ENDS[::-1] if self._backward else _ENDS
         passed = 0
@@ -100,13 +102,13 @@ class _Band:
         return low, passed
 
     async def _parts(self, lanes: Mapping[int, int]) -> dict[_Part, int]:
-        """Return how many stand in each part; the kept counts do not tell what is held up."""
+        """Return how many tasks each part has; the kept counts don't distinguish blocked ones."""
         held = await self._counted({_Part(lane, blocked=True): n for lane, n in lanes.items()}, ())
         found = held | {_Part(lane, blocked=False): n - held.get(_Part(lane, True), 0) for lane, n in lanes.items()}
         return {part: n for part, n in found.items() if n > 0}
 
     async def _counted(self, parts: Mapping[_Part, int], bounds: Sequence[ColumnElement[bool]]) -> dict[_Part, int]:
-        """Return how many of each part are within the bounds; no part has more than `parts` says."""
+        """Return how many tasks of each part are within the bounds, at most the number in `parts`."""
         asked = []
         for part, n in parts.items():
             those = self._walk(part, bounds).those(_NOTHING, limit=n).subquery()
@@ -114,7 +116,7 @@ class _Band:
         return {part: n for part, (n,) in await self._told(list(parts), asked)}
 
     async def _keys(self, steps: Mapping[_Part, int], low: DueKey, high: DueKey) -> dict[_Part, DueKey]:
-        """Return of each part the key that stands so many steps behind `low`."""
+        """Return for each part the key that is so many steps after `low`."""
         bounds = self._between(low, high)
         asked = [
             self._walk(part, bounds).those(_NOTHING, limit=1, offset=n - 1, keys=("due_at", "seq"))
@@ -128,7 +130,7 @@ class _Band:
         ]
 
     def _middle(self, keys: Mapping[_Part, DueKey], parts: Mapping[_Part, int]) -> DueKey:
-        """Return the key up to which half of the tasks are whose parts have named one."""
+        """Return the median of the keys, weighted by the sizes of their parts."""
         ordered = sorted((key, parts[part]) for part, key in keys.items())
         if self._backward:
             ordered.reverse()
@@ -146,11 +148,11 @@ class _Band:
         return Walk(at, PENDING.order(backward=self._backward)[1:], UNBOUNDED)
 
     def _between(self, low: DueKey, high: DueKey) -> list[ColumnElement[bool]]:
-        """Return the conditions that a task comes behind `low`, and not behind `high`."""
+        """Return the conditions that a task comes after `low`, and not after `high`."""
         due_at, seq = tasks.c.due_at, tasks.c.seq
         behind, upto, to_low, before = (lt, ge, le, gt) if self._backward else (gt, le, ge, lt)
         if self._connection.dialect.name == "postgresql":
-            # A bound of the number alone would let it walk the primary key (`positions.py`).
+            # With a bound of the number alone it might walk the primary key (`positions.py`).
             pair = tuple_(due_at, seq)
             return [behind(pair, due_pair(*low)), upto(pair, due_pair(*high))]
         return [
@@ -160,4 +162,4 @@ class _Band:
 
 
 _NOTHING = Asked([])
-"""Nothing is asked of tasks but where they stand."""
+"""No conditions besides the place."""

@@ -1,4 +1,4 @@
-"""Failures in groups: what failed and where, how often lately, and how many tasks stand failed by it."""
+"""Failures in groups: what failed and where, how often lately, and how many tasks are still failed because of it."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -15,19 +15,19 @@ from treadle_server.store.read.visibility import within
 from treadle_server.store.tables import failures, runs, tasks
 
 LOOKED_AT = 10_000
-"""Failed runs that are grouped, the last ones: a list of 10,000 takes 50 ms, however many there are."""
+"""How many of the latest failed runs are grouped: 10,000 take 50 ms, however many there are in all."""
 
 MOST_GROUPS = 200
 MOST_JOBS = 10
 MINUTES = 60
 MOST_OF_HOUR = 50_000
 MOST_RETRYING = 2_000
-"""Failed runs that are looked at for what waits for another try: every list of queues asks for it."""
+"""How many of the latest failed runs are searched for tasks that wait for a retry, which every list of queues needs."""
 
 
 @dataclass(slots=True)
 class FailureGroup:
-    """Runs that failed with the same at the same place; the last one is told in full."""
+    """Runs that failed with the same error at the same place; the last one is described in full."""
 
     key: int
     last: tuple[int, int]
@@ -52,7 +52,7 @@ async def groups(
     job: str | None = None,
     visibility: Visibility | None = None,
 ) -> tuple[list[FailureGroup], bool]:
-    """Return the groups of the last failed runs, the last seen first, and whether more runs have failed than that."""
+    """Return the groups of the latest failed runs, last seen first, and whether there are failed runs beyond those."""
     where = [within(visibility, failures.c.room)]
     if room is not None:
         where.append(failures.c.room == room)
@@ -82,12 +82,12 @@ async def groups(
 
 
 async def _tell(connection: AsyncConnection, by_run: dict[tuple[int, int], FailureGroup], *, all_rooms: bool) -> None:
-    """Add what the last run of each group says, and when the group was seen first, whatever was looked at."""
+    """Add the details of each group's last run, and when the group was first seen, among all failures."""
     if not by_run:
         return
     earlier = failures.alias("earlier")
     first = select(func.min(earlier.c.at)).where(earlier.c.key == failures.c.key).correlate(failures).scalar_subquery()
-    # A task that failed without a run, as by its deadline, says itself why.
+    # A task that failed without a run, for example at its deadline, has the error itself.
     said = func.coalesce(runs.c.error, tasks.c.error)
     statement = (
         select(failures.c.task_seq, failures.c.run_id, failures.c.kind, failures.c.place, said, tasks.c.id, first)
@@ -103,7 +103,7 @@ async def _tell(connection: AsyncConnection, by_run: dict[tuple[int, int], Failu
 
 
 async def retrying(connection: AsyncConnection, job_nums: Iterable[int]) -> dict[int, int]:
-    """Return by job how many tasks failed and wait for another try, among the last 2,000 runs that failed."""
+    """Return by job how many tasks failed and wait for a retry, among the last 2,000 failed runs."""
     nums = list(job_nums)
     if not nums:
         return {}
@@ -122,7 +122,7 @@ async def retrying(connection: AsyncConnection, job_nums: Iterable[int]) -> dict
 
 
 async def of_last_hour(connection: AsyncConnection, now: datetime) -> list[tuple[int, bool, datetime]]:
-    """Return what failed in the last hour, the last 50,000: its job, whether its task failed with it, and when."""
+    """Return the failed runs of the last hour, at most 50,000: the job, whether the task failed for good, and when."""
     statement = (
         select(failures.c.job_num, failures.c.is_final, failures.c.at)
         .where(failures.c.at > now - timedelta(hours=1))

@@ -1,11 +1,11 @@
-"""Tasks in statuses, or with a tag, that few have: named by their numbers, whatever the database believes to know.
+"""Find the tasks with rare statuses or tags by their numbers, independently of the database's statistics.
 
-Those in such statuses are named by the indexes of what is open or held, where the kept counts say so: a list of what
-failed need not look through what was completed.
+When the kept counts say that few tasks have a status, they are found by the indexes of open or held tasks: a list
+of failed tasks need not look through completed ones.
 
-How many tasks have a tag a planner guesses from statistics that are old, or of another tag. Here it is looked up, no
-further than `RARE`, and what follows leaves no choice: of a rare tag the tasks are read by their numbers, and no other
-index is offered; of a common one the list is read in its own order, and each task looked up in the index.
+A planner estimates how many tasks have a tag from statistics that are old, or from another tag. Here they are counted,
+up to `RARE`, and the statement leaves the planner no choice: for a rare tag the tasks are read by their numbers, and no
+other index can be used; for a common one the list is read in its own order, and each task's tags are looked up.
 """
 
 from collections import defaultdict
@@ -22,18 +22,18 @@ from treadle_server.store.read.walks import count
 from treadle_server.store.tables import status_in, task_tags, tasks
 
 FEW = 5_000
-"""Tasks that are read for a page of them at most, whatever its order."""
+"""Most tasks that are read for one page of them, in any order."""
 
 RARE = 50_000
-"""Tasks that have a rare tag at most."""
+"""Most tasks that a rare tag has."""
 
 
 async def few(
     connection: AsyncConnection, statuses: Collection[Status], job_num: int | None
 ) -> ColumnElement[bool] | None:
-    """Return the condition that a task is one of those in the statuses, of the job or of all; None when they are many.
+    """Return the condition that a task is in these statuses, of the job or of all, by numbers; None when they are many.
 
-    Those that are completed have no index.
+    None for completed tasks too, which have no index.
     """
     if Status.COMPLETED in statuses:
         return None
@@ -44,7 +44,7 @@ async def few(
     if pending := {one.lane for one in found if one.status == Status.PENDING}:
         parts.append([is_one_of(tasks.c.lane, sorted(pending)), status_in(Status.PENDING)])
     if leased := {Status(one.status) for one in found} & LEASED:
-        # The index of leased tasks is used only when its own condition stands in the query word by word.
+        # The index of leased tasks is used only when the query repeats its condition literally.
         parts.append([status_in(*LEASED), status_in(*leased)])
     held: dict[Status, set[int]] = defaultdict(set)
     for one in found:
@@ -57,17 +57,17 @@ async def few(
 
 
 def tagged(keys: Sequence[int]) -> Select[Any]:
-    """Return the numbers of the tasks that have one of the tags with these keys."""
+    """Return a query for the numbers of the tasks that have one of the tags with these keys."""
     return select(task_tags.c.task_seq).where(task_tags.c.key.in_(keys))
 
 
 async def are_rare(connection: AsyncConnection, those: Select[Any]) -> bool:
-    """Return whether there are no more than `RARE` of them."""
+    """Return whether the query finds at most `RARE` rows."""
     return await count(connection, those.limit(RARE + 1)) <= RARE
 
 
 def has_one_of(keys: Sequence[int]) -> ColumnElement[bool]:
     """Return the condition that a task has one of the tags with these keys, looked up for each task."""
-    # A subquery for a value is never made a join, as EXISTS is.
+    # Unlike EXISTS, a scalar subquery is never turned into a join.
     of_it = tagged(keys).where(task_tags.c.task_seq == tasks.c.seq).limit(1)
     return of_it.correlate(tasks).scalar_subquery().is_not(None)

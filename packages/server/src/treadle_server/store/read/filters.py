@@ -1,4 +1,4 @@
-"""What a `TaskFilter` means in SQL, and when its count is known without counting; `matching.py` says it in memory."""
+"""A `TaskFilter` in SQL, and how many tasks match it; `matching.py` does the same in memory."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import copy
@@ -30,7 +30,7 @@ from treadle.wire.ids import is_uuid
 from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name
 from treadle.wire.sealed import MARK
 from treadle.wire.status import LEASED, Status
-from treadle_server.domain.failures import read as read_key
+from treadle_server.domain.failures import parse_key
 from treadle_server.domain.visibility import Visibility
 from treadle_server.store.arrivals import first_since
 from treadle_server.store.bound_lists import is_found_by
@@ -42,40 +42,40 @@ from treadle_server.store.transaction.tags import keys_wanted
 from treadle_server.store.types import BigKey
 
 _UNCOUNTED = TaskFilter.model_fields.keys() - {"job", "status"}
-"""The parts of a filter of which the kept counts know nothing."""
+"""The parts of a filter that the kept counts don't cover."""
 
 COUNT_CAP = 10_000
-"""Matches that no kept count covers are counted up to here."""
+"""Where counting stops for filters that the kept counts don't cover."""
 
 MOST_OF_GROUP = 100_000
-"""Failed runs of a group among which its tasks are looked for, the last ones."""
+"""How many of a group's latest failed runs are searched for its tasks."""
 
 NO_JOB = -1
-"""The number of a job that does not exist: nothing matches it."""
+"""Stands for a job that does not exist, so that nothing matches."""
 
 
 class SeenFilter(TaskFilter):
-    """A filter that means no tasks but those in the rooms that the asker reads."""
+    """A filter that is narrowed to the rooms that the user can read."""
 
     _visibility: Visibility = PrivateAttr(default_factory=Visibility)
 
 
 def seen(wanted: TaskFilter, visibility: Visibility | None) -> TaskFilter:
-    """Return the filter, narrowed to the rooms that are read; None: all are."""
+    """Return the filter narrowed to the rooms of `visibility`; None means all rooms."""
     if visibility is None:
         return wanted
     narrowed = SeenFilter.model_construct(wanted.model_fields_set, **dict(wanted))
-    narrowed._visibility = visibility  # noqa: SLF001 - it is no field, which a client could give
+    narrowed._visibility = visibility  # noqa: SLF001 - not a field, so that no client can set it
     return narrowed
 
 
 def visibility_of(wanted: TaskFilter) -> Visibility | None:
-    """Return to which rooms a filter is narrowed; None: to none."""
+    """Return the rooms to which a filter is narrowed; None when it is not."""
     return wanted._visibility if isinstance(wanted, SeenFilter) else None  # noqa: SLF001 - as above
 
 
 async def job_num(connection: AsyncConnection, full_name: str) -> int:
-    """Return the number of the job, or `NO_JOB`; a deleted job still has its history."""
+    """Return the number of the job, or `NO_JOB`. Deleted jobs are found too, because they still have tasks."""
     try:
         room, category, name = parse_job_name(full_name)
     except InvalidJobName:
@@ -86,55 +86,56 @@ async def job_num(connection: AsyncConnection, full_name: str) -> int:
 
 
 class Where(list[ColumnElement[bool]]):
-    """Conditions, all of which a task must satisfy."""
+    """Conditions that a task must all satisfy, and how to find such tasks."""
 
     is_narrow: bool = False
-    """Whether they name few tasks by their numbers: then the others offer no index, by which more would be read."""
+    """Whether one of them names few tasks by number. The others then allow no index, by which more would be read."""
     is_short: bool = False
-    """Whether all that an index of their own has is read: that of what is leased, or as they are narrow."""
+    """Whether all candidates are read at once: the index of leased tasks has few, or the conditions are narrow."""
     along: Sequence[ColumnElement[bool]] = ()
-    """By what an index is entered that has tasks by their numbers: some of them, and what follows from others."""
+    """Conditions for entering an index that is ordered by the tasks' numbers: some of these, and some that follow from
+    them."""
     of_job: Sequence[ColumnElement[bool]] = ()
-    """The one that they are of a job, if it is among them."""
+    """The condition on the job, if there is one."""
 
     of_status: Sequence[ColumnElement[bool]] = ()
-    """Those that they are in one of some statuses, as they were asked for."""
+    """The conditions on the status, as the filter has them."""
 
     @property
     def beside_line(self) -> list[ColumnElement[bool]]:
-        """Return those that say more of a task in line than of which job it is, and that it is pending."""
+        """Return the conditions other than those on the job and the status."""
         known = (*self.of_job, *self.of_status)
         return [one for one in self if not any(one is other for other in known)]
 
     @property
     def beside_index(self) -> list[ColumnElement[bool]]:
-        """Return those that are not among `along`: what is asked of each task along the index."""
+        """Return the conditions that are not in `along`, to be checked for each task along the index."""
         return [one for one in self if not any(one is other for other in self.along)]
 
     @property
     def is_listed(self) -> bool:
-        """Return whether they name tasks that stand in the list of a job or a room, which is looked through."""
+        """Return whether the matching tasks are looked for along the list of a job or a room."""
         return not self.is_short and walks.is_listed(self.along)
 
     def walk(self, *, up: bool = False, beyond: Sequence[ColumnElement[bool]] = ()) -> Walk:
-        """Return the tasks to look through by their numbers, the newest first unless it goes `up`."""
+        """Return the walk through candidates by number, newest first, or oldest first with `up`."""
         by = (tasks.c.seq.asc() if up else tasks.c.seq.desc(),)
         along = (*self.along, *beyond)
         return (ListWalk if self.is_listed else Walk)(along, by, walks.LOOKED_THROUGH)
 
     def first(self, limit: int, order: Sequence[ColumnElement[Any]]) -> Sequence[ColumnElement[bool]]:
-        """Return the conditions that a task is one of the first `limit` in an order, or satisfies these."""
+        """Return conditions that the first `limit` matching tasks in this order satisfy, and only matching ones."""
         if not self.is_listed:
             return self
         every = replace(self.walk(), most=walks.UNBOUNDED)
         return [is_found_by(tasks.c.seq, every.ordered(Asked(self.beside_index), order, limit=limit, offset=0))]
 
     def and_status(self, wanted: Collection[Status]) -> "Where":
-        """Return these and that a task is in one of the statuses."""
+        """Return these conditions with one that a task is in one of the statuses."""
         return self._with(*self, *in_statuses(sorted(wanted), plain=self.is_narrow))
 
     def in_segment(self, wanted: Collection[Status]) -> "Where":
-        """Return these and that a task is in one of a segment's statuses, by the index that it has for them."""
+        """Return these conditions with one that a task is in one of a segment's statuses, by the index for those."""
         own = in_statuses(sorted(wanted), plain=False)
         found = self._with(*self, *own)
         if LEASED.issuperset(wanted):
@@ -144,7 +145,7 @@ class Where(list[ColumnElement[bool]]):
         return found
 
     def narrowed(self, named: ColumnElement[bool]) -> "Where":
-        """Return these of tasks that are `named` by their numbers."""
+        """Return these conditions for the few tasks that `named` selects by number."""
         found = self._with(named, *self)
         found.is_narrow = found.is_short = True
         return found
@@ -156,13 +157,13 @@ class Where(list[ColumnElement[bool]]):
 
 
 _HELD = frozenset({Status.FAILED, Status.PAUSED, Status.CANCELLED, Status.SCHEDULED, Status.BLOCKED})
-"""Statuses of which each job's tasks have an index in their order."""
+"""Statuses that have an index by job, status and number."""
 
 
 async def conditions(connection: AsyncConnection, wanted: TaskFilter, *, names_few: bool = True) -> Where:
-    """Return the conditions that a task must satisfy, all of them.
+    """Return the conditions for a filter.
 
-    With `names_few` those in statuses that few have are named by their numbers.
+    With `names_few`, tasks in rare statuses are found by their numbers.
     """
     found = await _narrow(connection, wanted)
     num = None if wanted.job is None else await job_num(connection, wanted.job)
@@ -203,11 +204,11 @@ async def conditions(connection: AsyncConnection, wanted: TaskFilter, *, names_f
 
 
 async def _narrow(connection: AsyncConnection, wanted: TaskFilter) -> Where:
-    """Return the conditions of which each may name few tasks by their numbers; the first that does is read along."""
+    """Return the conditions that may each name few tasks by number; the first that does is used to find the tasks."""
     found = Where()
 
     async def add(those: Select[Any], asked_of_each: ColumnElement[bool]) -> None:
-        # By one rare tag all is read; whether what was read has the others is looked up.
+        # One rare condition finds the tasks; the others are then looked up for each of them.
         is_rare = not found.is_narrow and await few.are_rare(connection, those)
         found.append(is_found_by(tasks.c.seq, those) if is_rare else asked_of_each)
         found.is_narrow = found.is_narrow or is_rare
@@ -225,9 +226,9 @@ async def _narrow(connection: AsyncConnection, wanted: TaskFilter) -> Where:
 
 
 async def _while_they_came(connection: AsyncConnection, wanted: TaskFilter, found: Where) -> list[ColumnElement[bool]]:
-    """Return between which numbers tasks came in that a filter's times admit, where there are too many to look at all.
+    """Return bounds on the numbers of tasks that a filter's times admit, where there are too many to check each.
 
-    What started or ended before an instant came in before it.
+    A task that started or ended before an instant was also submitted before it.
     """
     since = wanted.created_from
     until = min(filter(None, (wanted.created_until, wanted.started_until, wanted.ended_until)), default=None)
@@ -242,7 +243,7 @@ async def _while_they_came(connection: AsyncConnection, wanted: TaskFilter, foun
 
 
 async def worker_ids(connection: AsyncConnection, called: Sequence[str]) -> list[str]:
-    """Return the ids of the workers that are called so, by name or by id."""
+    """Return the ids of the workers with these names or ids."""
     found = [word for word in called if is_uuid(word)]
     if names := [word for word in called if not is_uuid(word)]:
         found += (await connection.execute(select(workers.c.id).where(workers.c.name.in_(names)))).scalars()
@@ -255,12 +256,12 @@ _BOUNDS: tuple[tuple[str, Callable[[Any, Any], Any], str], ...] = (
     *(("least_tries", ge, "tries"), ("most_tries", le, "tries")),
     *(("least_seconds", ge, "took"), ("most_seconds", le, "took")),
 )
-"""The parts of a filter that bound something, how, and what; each in SQL in `_BOUNDED`, and in memory in that of
-`matching.py`."""
+"""The parts of a filter that are bounds: (part, comparison, bounded value). `_BOUNDED` has the values in SQL, and that
+of `matching.py` in memory."""
 
 
 def bounds_of(wanted: TaskFilter) -> Iterator[tuple[Callable[[Any, Any], Any], str, Any]]:
-    """Yield how a filter bounds what of a task, and by which value."""
+    """Yield the bounds of a filter: (comparison, name of the bounded value, bound)."""
     for part, compare, of in _BOUNDS:
         if (value := getattr(wanted, part)) is not None:
             yield compare, of, timedelta(seconds=value) if of == "took" else value
@@ -268,14 +269,14 @@ def bounds_of(wanted: TaskFilter) -> Iterator[tuple[Callable[[Any, Any], Any], s
 
 _BOUNDED: dict[str, ColumnElement[Any]] = {
     **{column: tasks.c[column] for column in TIMES.values()},
-    # As wide as what a filter may name, which PostgreSQL would not compare with a run's number.
+    # 64 bits, like the filter's number, which PostgreSQL would not compare with an integer column.
     "tries": cast(tasks.c.run_id, BigKey) + 1,
     "took": literal_column("(tasks.completed_at - tasks.started_at)"),
 }
 
 
 def _of_its_time(wanted: TaskFilter, dialect: str) -> list[ColumnElement[bool]]:
-    """Return the conditions on when it was put in, started and ended, how long it took, how often, and its error."""
+    """Return the conditions on a task's times, duration, tries and error."""
     found = [
         compare(_BOUNDED[of], _span(value, dialect) if of == "took" else value)
         for compare, of, value in bounds_of(wanted)
@@ -284,7 +285,7 @@ def _of_its_time(wanted: TaskFilter, dialect: str) -> list[ColumnElement[bool]]:
 
 
 def _span(span: timedelta, dialect: str) -> ColumnElement[Any]:
-    """Return a duration as the difference of two instants is one."""
+    """Return a duration in the type of a difference of two instants."""
     return literal(span, Interval()) if dialect == "postgresql" else literal(span // timedelta(microseconds=1), BigKey)
 
 
@@ -294,19 +295,19 @@ def _has_error(wanted: str) -> ColumnElement[bool]:
 
 
 def _of_group(failure: str) -> list[ColumnElement[bool]]:
-    """Return the conditions that a task's last run is of a group of failures."""
-    of_group = select(failures.c.task_seq).where(failures.c.key == read_key(failure))
+    """Return the conditions that a task's last run belongs to a group of failures."""
+    of_group = select(failures.c.task_seq).where(failures.c.key == parse_key(failure))
     latest = of_group.order_by(failures.c.at.desc()).limit(MOST_OF_GROUP).subquery()
     its_own = of_group.where(failures.c.task_seq == tasks.c.seq, failures.c.run_id == tasks.c.run_id)
     return [is_found_by(tasks.c.seq, select(latest.c.task_seq)), its_own.correlate(tasks).exists()]
 
 
 UNLIKE = {"not_room": "room", "not_job": "job_name", "not_target": "target", "not_worker": "worker_id"}
-"""The columns that must have none of the values that these parts of a filter say."""
+"""The columns that these parts of a filter exclude values of."""
 
 
 async def _unlike(connection: AsyncConnection, wanted: TaskFilter) -> list[ColumnElement[bool]]:
-    """Return the conditions of what a task must not be; they offer no index."""
+    """Return the conditions on what a task must not have; they allow no index."""
     found: list[ColumnElement[bool]] = []
     for name, column in UNLIKE.items():
         if unwanted := getattr(wanted, name):
@@ -318,14 +319,14 @@ async def _unlike(connection: AsyncConnection, wanted: TaskFilter) -> list[Colum
 
 
 def in_statuses(wanted: Sequence[Status], *, plain: bool) -> list[ColumnElement[bool]]:
-    """Return the conditions that a task is in one of the statuses; those that are `plain` offer no index."""
+    """Return the conditions that a task is in one of the statuses; `plain` ones allow no index."""
     if not wanted:
         return [literal_column("1 = 0")]
     if plain:
         return [tasks.c.status.concat("").in_([status.value for status in wanted])]
     conditions = [status_in(*wanted)]
     if set(wanted) < LEASED:
-        # The index of leased tasks is used only when its own condition stands in the query word by word.
+        # The index of leased tasks is used only when the query repeats its condition literally.
         conditions.append(status_in(*LEASED))
     return conditions
 
@@ -336,7 +337,7 @@ def _begins(column: Column[Any], beginning: str) -> ColumnElement[bool]:
 
 
 def ids_from(prefix: str) -> tuple[str, str]:
-    """Return the first and the last of the ids that begin with `prefix`: a range, for which the index serves."""
+    """Return the first and last possible ids that begin with `prefix`: a range, so that an index can be used."""
     digits = prefix.replace("-", "")
     return str(UUID(digits.ljust(32, "0"))), str(UUID(digits.ljust(32, "f")))
 
@@ -345,7 +346,7 @@ def _holding(text: str) -> ColumnElement[bool]:
     def has(column: Column[Any]) -> ColumnElement[bool]:
         return cast(column, String).icontains(text, autoescape=True)
 
-    # Base64 would hold many a short text by chance.
+    # In encrypted payloads, which are Base64, many a short text would be found by chance.
     is_sealed = cast(task_specs.c.payload, String).startswith(f'{{"{MARK}"')
     found = and_(or_(has(task_specs.c.payload), has(tasks.c.error)), ~is_sealed)
     # A subquery for a value is never made a join, as EXISTS is.
@@ -354,9 +355,10 @@ def _holding(text: str) -> ColumnElement[bool]:
 
 
 async def total(connection: AsyncConnection, wanted: TaskFilter) -> tuple[int, bool]:
-    """Return how many tasks match, and whether there may be more: counting stopped at `COUNT_CAP`, or with the walk.
+    """Return how many tasks match, and whether there may be more: counting stops at `COUNT_CAP`, or at the walk's end.
 
-    By job and status alone the kept counts know; anything else is counted, among as many as are looked through.
+    A filter on job and status alone is answered from the kept counts; anything else is counted among the tasks
+    that a list looks through.
     """
     if all(getattr(wanted, name) is None for name in _UNCOUNTED) and _counts_are_its_own(wanted):
         return await _kept(connection, wanted), False
@@ -370,9 +372,9 @@ async def total(connection: AsyncConnection, wanted: TaskFilter) -> tuple[int, b
 
 
 def _counts_are_its_own(wanted: TaskFilter) -> bool:
-    """Return whether the kept counts of the filter's jobs count no task that is not seen.
+    """Return whether the kept counts of the filter's jobs cover only tasks that the user can see.
 
-    A plain room's job has tasks of that room alone, a shared room's job those of every room.
+    A job of a shared room has tasks of every room; other jobs have tasks of their own room only.
     """
     if (visibility := visibility_of(wanted)) is None:
         return True

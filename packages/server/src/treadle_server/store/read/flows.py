@@ -1,4 +1,4 @@
-"""Flows: a page of the newest, one with its tasks and edges, and which of its tasks a verb is for."""
+"""Flows: a page of them, one with its tasks and edges, and which of its tasks a verb applies to."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ _COLUMNS = [flows.c[name] for name in Flow._fields]
 
 @dataclass(frozen=True, slots=True)
 class FlowView:
-    """A flow with how many of its tasks are in which status."""
+    """A flow with the counts of its tasks by status."""
 
     flow: Flow
     counts: dict[str, int] = field(default_factory=dict)
@@ -38,11 +38,11 @@ class FlowView:
 
 @dataclass(frozen=True, slots=True)
 class FlowPicture:
-    """What a picture of a flow shows: rows of its tasks, and edges as (task, what it needs, names)."""
+    """The data for drawing a flow: rows of its tasks, and edges as (task, task it depends on, names)."""
 
     tasks: Sequence[Any]
     ran: Mapping[int, float]
-    """How many seconds the runs took that are over, by the task's number; a task without such runs is left out."""
+    """The total seconds of each task's finished runs, by the task's number; tasks without any are left out."""
     edges: Sequence[tuple[str, str, list[str]]]
     is_capped: bool
 
@@ -66,9 +66,9 @@ async def page(
     limit: int,
     offset: int,
 ) -> tuple[list[FlowView], int]:
-    """Return flows of a room (None: of all that are read), newest first, and how many there are.
+    """Return flows of a room (None: of all that the user can read), newest first, and how many there are.
 
-    With `beginning` those whose ids begin so.
+    `beginning` narrows them to ids with that prefix.
     """
     where = [within(visibility, flows.c.room), seen_from(room, flows.c.room)]
     if beginning is not None:
@@ -88,7 +88,7 @@ async def find(connection: AsyncConnection, flow_id: str) -> FlowView:
 
 
 MOST_ERROR = 2_000
-"""Characters of each task's error in a picture of the flow: as they may be stored, 2,000 of them are 2 GB."""
+"""Characters of each task's error in a flow's picture: in full, 2,000 errors may be 2 GB."""
 
 _SHOWN = (
     _c.seq, _c.id, _c.job_name, _c.status, _c.reason, func.substr(_c.error, 1, MOST_ERROR).label("error"), _c.unmet,
@@ -113,7 +113,7 @@ _RAN = select(_ended.c.task_seq, func.sum(_TOOK)).where(_ended.c.started_at.is_n
 
 
 def _seconds(span: Any) -> float:
-    """Return what the database has as the difference of two instants: SQLite microseconds, PostgreSQL an interval."""
+    """Return the seconds of a difference of two instants: microseconds on SQLite, an interval on PostgreSQL."""
     return float(span.total_seconds() if isinstance(span, timedelta) else span / 1e6)
 
 
@@ -133,14 +133,14 @@ async def shown(connection: AsyncConnection, flow_id: str) -> FlowPicture:
 
 
 _MEANT = {"cancel": ADMITS["cancel"], "pause": ADMITS["pause"], "resume": frozenset({Status.PAUSED})}
-"""In which statuses a flow's tasks are for a verb; one that has them run again is for those that failed."""
+"""The statuses of the tasks that a verb on a flow applies to; the verbs that run tasks again apply to failed ones."""
 
 
 async def meant(connection: AsyncConnection, flow_id: str, verb: str, most: int) -> list[TaskId]:
-    """Return up to `most` tasks of a flow that a verb is for.
+    """Return up to `most` tasks of a flow that a verb applies to.
 
-    They come so that each stands before those that it waits for: what is cancelled or paused keeps nobody busy who is
-    to follow it. Those that failed are run again first, then those that were cancelled with them.
+    Each task comes before those that it depends on, so that cancelling or pausing a task starts nothing that would be
+    cancelled or paused next. For reruns, failed tasks come first, then those that were cancelled because of them.
     """
     of_flow = select(_c.id).where(_c.flow_id == flow_id)
     statuses = [status.value for status in sorted(_MEANT.get(verb, {Status.FAILED}))]

@@ -1,4 +1,4 @@
-"""What happened to a task, as far as its row and its runs still tell the time of it."""
+"""The history of a task, as far as its row, runs and steps still have the times."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from treadle_server.store.read.runs import RunView
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """Something that happened to a task, or is to happen."""
+    """Something that happened to a task, or that is due to happen."""
 
     at: datetime
     kind: str
@@ -26,10 +26,10 @@ class Happening:
 
 
 def happenings(task: Task, runs: Sequence[RunView], steps: Sequence[Step] = ()) -> list[Happening]:
-    """Return what is known, in the order of time; of one moment in the order in which it happens to a task.
+    """Return the known events in order of time; those of one moment in their natural order.
 
-    Every run is known. Of what happened between runs only the last is: pauses, resumes, reruns and edits before it have
-    left no time behind.
+    Every run is known. Of what happened between runs only the last event is: earlier pauses, resumes, reruns and edits
+    leave no time behind.
     """
     found = [Happening(task.created_at, "created")]
     for run in runs:
@@ -41,7 +41,7 @@ def happenings(task: Task, runs: Sequence[RunView], steps: Sequence[Step] = ()) 
 
 def _of_run(run: RunView) -> Iterator[Happening]:
     if run.worker_id is None and run.ended_at is not None:
-        # Nobody ran it: it was resolved by hand.
+        # No worker ran it: it was resolved by a person.
         yield Happening(run.ended_at, "resolved", run.run_id, run.status, run.reason, run.error)
         return
 
@@ -57,7 +57,7 @@ def _of_run(run: RunView) -> Iterator[Happening]:
 
 
 def _of_task(task: Task, last: datetime) -> Iterator[Happening]:
-    """Yield where the task has come to, and what is to come; `last` is the time of the last thing known before."""
+    """Yield the task's present state, and what is due; `last` is the time of the last event known before."""
     if task.status in TERMINAL and task.completed_at is not None:
         yield Happening(task.completed_at, str(task.status), reason=task.reason, error=task.error)
     elif task.status is Status.PAUSED:

@@ -1,4 +1,4 @@
-"""Jobs with what their queues hold and who serves them."""
+"""Jobs with the state of their queues and the workers that serve them."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -32,7 +32,7 @@ from treadle_server.store.read.visibility import jobs_within, reads, seen_from
 from treadle_server.store.tables import jobs, lanes, schedules, tasks, worker_jobs, workers
 
 MOST_POOLS = 100
-"""Pools of a job that are told."""
+"""Most pools of a job that are reported."""
 
 _COLUMNS = [jobs.c[name] for name in JOB_FIELDS]
 
@@ -47,15 +47,15 @@ class JobView:
     slots: int = 0
     oldest_pending_at: datetime | None = None
     oldest_pending_of_pools: dict[str, datetime] = field(default_factory=dict)
-    """Of the `MOST_POOLS` that have waited longest."""
+    """For the `MOST_POOLS` pools with the longest waits."""
     retrying: int = 0
-    """Tasks that failed and wait for another try."""
+    """Tasks that failed and wait for a retry."""
     is_counted: bool = True
-    """Whether the asker may know how many tasks there are, and how they fare."""
+    """Whether the user may see the counts and states of the job's tasks."""
 
 
 async def by_name(connection: AsyncConnection, full_name: str, *, room: str) -> Job:
-    """Return the job as seen from `room`. Raises `JobNotFound`, also for a deleted one and one of another room."""
+    """Return the job as seen from `room`. Raises `JobNotFound`, also for a deleted job and for one of another room."""
     try:
         name = parse_job_name(full_name)
     except InvalidJobName as error:
@@ -68,7 +68,7 @@ async def by_name(connection: AsyncConnection, full_name: str, *, room: str) -> 
 
 
 async def versions(connection: AsyncConnection, nums: Collection[int]) -> dict[int, int]:
-    """Return the present version of each of the jobs that is there."""
+    """Return the current version of each of the jobs that exists."""
     statement = select(jobs.c.num, jobs.c.version).where(is_one_of(jobs.c.num, nums), jobs.c.deleted_at.is_(None))
     return {row.num: row.version for row in await connection.execute(statement)}
 
@@ -81,7 +81,7 @@ async def page(
     limit: int,
     offset: int = 0,
 ) -> tuple[list[Job], int]:
-    """Return jobs seen from `room` (None: all) by who reads what `visibility` says, newest first, and their number."""
+    """Return jobs seen from `room` (None: all) within `visibility`, newest first, and how many there are."""
     seen = (jobs_within(visibility), seen_from(room, jobs.c.room), reads(visibility, room))
     where = (jobs.c.deleted_at.is_(None), *seen)
     statement = select(*_COLUMNS).where(*where).order_by(jobs.c.num.desc()).limit(limit).offset(offset)
@@ -100,9 +100,9 @@ async def count(connection: AsyncConnection) -> int:
 async def view(
     connection: AsyncConnection, found: Sequence[Job], visibility: Visibility | None = None
 ) -> list[JobView]:
-    """Return the jobs with counts, live workers, slots and the oldest pending task's time.
+    """Return the jobs with counts, live workers, slots and the due time of the oldest pending task.
 
-    A shared job has tasks of all rooms: who does not read its own is not told how many there are.
+    A shared job has tasks of all rooms: its counts are left out for users who can't read its own room.
     """
     views = {job.num: JobView(job, is_counted=visibility is None or visibility.admits(job.room)) for job in found}
     if not views:
@@ -169,9 +169,9 @@ def _heads(dialect: str) -> CompoundSelect[Any]:
 
 
 async def _oldest_pending(connection: AsyncConnection, nums: Sequence[int]) -> dict[int, dict[str, datetime]]:
-    """Return the earliest due time among each job's pending tasks, by pool, of which "" is none.
+    """Return the earliest due time among each job's pending tasks, by pool; "" stands for no pool.
 
-    Each lane and priority has its head by an index.
+    An index yields the head of each lane and priority.
     """
     found: dict[int, dict[str, datetime]] = defaultdict(dict)
     if not nums:
@@ -183,9 +183,9 @@ async def _oldest_pending(connection: AsyncConnection, nums: Sequence[int]) -> d
 
 
 async def possible_orphans(connection: AsyncConnection) -> list[int]:
-    """Return the active jobs that are not retained and have neither worker nor schedule: nobody may need them any more.
+    """Return the active jobs without `retain` that have neither workers nor schedules, and may no longer be needed.
 
-    The writer looks again before it deletes one.
+    The writer checks again before it deletes one.
     """
     statement = select(jobs.c.num).where(
         jobs.c.deleted_at.is_(None),

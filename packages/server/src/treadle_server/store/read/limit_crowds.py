@@ -1,7 +1,7 @@
-"""How many tasks wait for limits, by the buckets that they count against: counted no further than a screen needs.
+"""Count the tasks that wait for limits, by the buckets that they count against, only as far as a screen needs.
 
-Which lines there are is found by leaping from one to the next along the index of lines; then each is counted up
-to its share of `MOST_COUNTED`, and those that have more share what the others left.
+The lines are found by skipping from one to the next along their index; then each is counted up to its share of
+`MOST_COUNTED`, and those that have more share what the others left.
 """
 
 from collections.abc import Collection
@@ -15,36 +15,36 @@ from treadle_server.store.bound_lists import TEXT, is_same, rows_of
 from treadle_server.store.tables import IN_LINE, tasks
 
 MOST_COUNTED = 20_000
-"""Waiting tasks that are counted for one answer."""
+"""Most waiting tasks that are counted for one answer."""
 
 MOST_LINES = 10_000
-"""Lines, each of tasks that count against the same buckets, that are looked at for one answer."""
+"""Most lines that are read for one answer; a line is the tasks that count against the same buckets."""
 
 LEAST_COUNTED = 2
-"""Tasks of a line that are counted however many lines there are."""
+"""Tasks that are counted of every line, however many lines there are."""
 
 _waits = text(IN_LINE)
 
 
 @dataclass(slots=True)
 class Crowds:
-    """How many tasks wait, by the text of the buckets that they count against."""
+    """The counts of waiting tasks, by their `limit_key`: the text of the buckets that they count against."""
 
     waiting: dict[str, int] = field(default_factory=dict)
     more: set[str] = field(default_factory=set)
-    """Those for which more wait than were counted."""
+    """The lines of which not all tasks were counted."""
     is_cut: bool = False
-    """Whether there are lines that were not looked at."""
+    """Whether there are lines that were not read."""
 
 
 async def all_of(connection: AsyncConnection) -> Crowds:
-    """Return what waits, counted to the last task."""
+    """Return the exact counts."""
     by_line = select(tasks.c.limit_key, func.count()).where(_waits).group_by(tasks.c.limit_key)
     return Crowds({row[0]: row[1] for row in await connection.execute(by_line)})
 
 
 async def some_of(connection: AsyncConnection) -> Crowds:
-    """Return what waits, counted up to `MOST_COUNTED` tasks of up to `MOST_LINES` lines."""
+    """Return the counts of up to `MOST_LINES` lines, up to some `MOST_COUNTED` tasks in all."""
     lines = list((await connection.execute(_lines().limit(MOST_LINES + 1))).scalars())
     found = Crowds(is_cut=len(lines) > MOST_LINES)
     missing = lines[:MOST_LINES]
@@ -59,7 +59,7 @@ async def some_of(connection: AsyncConnection) -> Crowds:
 
 
 def _lines() -> Select[Any]:
-    """Return a statement that yields each text of buckets that waiting tasks have, in the order of the index."""
+    """Return a statement that yields the `limit_key` of each line, in the order of the index."""
     first = select(tasks.c.limit_key).where(_waits).order_by(tasks.c.limit_key).limit(1)
     line = select(first.scalar_subquery().label("line")).cte("line", recursive=True)
     following = first.where(tasks.c.limit_key > line.c.line).correlate(line).scalar_subquery()

@@ -1,4 +1,4 @@
-"""The keys of limits that are worth a look: for which most tasks wait, the fullest, and those that need no row."""
+"""Keys of limits: the busiest ones, which are shown, and the idle ones, whose rows can be removed."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,21 +13,21 @@ from treadle_server.store.bound_lists import TEXT, is_among, is_same, rows_of
 from treadle_server.store.tables import IN_LINE, limit_tokens, limits, tasks
 
 MOST_SHOWN = 5
-"""Keys of a limit that are shown."""
+"""Most keys of a limit that are shown."""
 
 
 @dataclass(slots=True)
 class BucketUse:
-    """What is used of a bucket and waits for it, and whom to ask how its key is called."""
+    """The use of a bucket and what waits for it, and a task that knows its key's name."""
 
     used: int = 0
     waiting: int = 0
     is_capped: bool = False
     """Whether more wait than were counted."""
     of_run: int | None = None
-    """A task that has a run which counts."""
+    """The `seq` of a task with a run that counts against it."""
     of_line: str | None = None
-    """The buckets of a task that waits."""
+    """The `limit_key` of a line that waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class KeyUse:
     used: int
     waiting: int
     tokens: float | None = None
-    """Of a limit with a rate: how many there were at `tokens_at`; None there: it was full, and nothing was claimed."""
+    """For a limit with a rate: how many there were at `tokens_at`. With `tokens_at` None it is full, and unused."""
     tokens_at: datetime | None = None
     waiting_is_capped: bool = False
     """Whether more wait than were counted."""
@@ -52,24 +52,24 @@ class LimitView:
     used: int = 0
     waiting: int = 0
     is_capped: bool = False
-    """Whether more wait, or for more keys, than were counted."""
+    """Whether not all waiting tasks, or not all keys, were counted."""
     buckets: dict[int, BucketUse] = field(default_factory=dict)
-    """Its keys that are in use or waited for."""
+    """The buckets that are in use or waited for, by number."""
     busiest: list[KeyUse] = field(default_factory=list)
 
     def bucket(self, number: int) -> BucketUse:
-        """Return what is known of one of its keys."""
+        """Return the use of a bucket, which is added if it is new."""
         return self.buckets.setdefault(number, BucketUse())
 
     @property
     def first(self) -> list[int]:
-        """Return the buckets that are worth a look."""
+        """Return the busiest buckets, by waiting tasks and then by use."""
         order = sorted(self.buckets.items(), key=lambda one: (-one[1].waiting, -one[1].used, one[0]))
         return [number for number, _ in order[:MOST_SHOWN]]
 
 
 async def name_busiest(connection: AsyncConnection, views: Collection[LimitView]) -> None:
-    """Note the busiest keys of each of the limits, by what their tasks call them."""
+    """Fill in the busiest keys of each limit, with the names from their tasks."""
     shown = {number: view for view in views for number in view.first}
     if not shown:
         return
@@ -77,7 +77,7 @@ async def name_busiest(connection: AsyncConnection, views: Collection[LimitView]
     names = await _names(connection, uses)
     tokens = await _tokens(connection, [number for number, view in shown.items() if view.limit.rate_count is not None])
     for number, view in shown.items():
-        # One whose task was changed since its run began has no name any more.
+        # A bucket whose task was edited since its run began has no name any more.
         if number in names:
             use, burst = view.buckets[number], view.limit.rate_burst
             left, at = tokens.get(number, (None if burst is None else float(burst), None))
@@ -85,7 +85,7 @@ async def name_busiest(connection: AsyncConnection, views: Collection[LimitView]
 
 
 async def _names(connection: AsyncConnection, uses: Iterable[BucketUse]) -> dict[int, str | None]:
-    """Return what the keys of buckets are called, by one task of each."""
+    """Return the names of the buckets' keys, from one task of each."""
     known = list(uses)
     found: list[tuple[str, str]] = []
     if lines := {use.of_line for use in known if use.of_line is not None}:
@@ -124,16 +124,16 @@ async def _tokens(
 
 
 MOST_LOOKED_AT = 2_000
-"""Buckets of which one look finds those that are idle."""
+"""Most buckets that one call checks."""
 
 IDLE = timedelta(minutes=1)
-"""How long a bucket is full before it is idle: then it is full by every server's look at the clock."""
+"""How long a bucket must have been full to be idle, so that it is full by every server's reading of the clock."""
 
 
 async def idle_buckets(
     connection: AsyncConnection, now: datetime, *, after: int | None
 ) -> tuple[list[BucketId], int | None]:
-    """Return which of the buckets behind number `after` are full, and which one was looked at last; None: all were."""
+    """Return which buckets with numbers above `after` are full, and the last number checked; None when all were."""
     t, caps = limit_tokens.c, (limits.c.rate_count, limits.c.rate_seconds, limits.c.rate_burst)
     statement = select(t.limit_num, t.bucket, t.tokens, t.filled_at, *caps).join_from(
         limit_tokens, limits, t.limit_num == limits.c.num

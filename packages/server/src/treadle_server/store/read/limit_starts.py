@@ -1,4 +1,4 @@
-"""When the rates of limits let those start that wait for them: they are counted in their lines, up to a bound."""
+"""Predict when rate limits will let waiting tasks start, by counting the tasks before them, up to a bound."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -16,9 +16,9 @@ from treadle_server.store.tables import limit_lines, limit_tokens, limits
 from treadle_server.store.transaction.limit_lines import OPEN, PARKED
 
 MOST_COUNTED = 20_000
-"""Tasks that are counted for one answer, over all lines of the buckets: about 30 ms."""
+"""Most tasks that are counted for one answer, over all lines of the buckets: about 30 ms."""
 
-# The lines of the buckets, and of each its first tasks; told are how many these are, and where the asked ones stand.
+# The buckets' lines, and the first tasks of each: how many these are, and where among them the asked tasks are.
 _SQLITE = f"""
 WITH lines AS MATERIALIZED (
   SELECT l.bucket, l.lane, l.limit_key FROM json_each(:buckets) b CROSS JOIN limit_lines l WHERE l.bucket = b.value
@@ -72,21 +72,21 @@ STATEMENTS = {
 
 
 class WaitingForBucket(NamedTuple):
-    """A task that waits, and the bucket that has no room for it or for those before it in its line."""
+    """A waiting task, and the bucket that has no room for it or for those before it in its line."""
 
     task: Task
     bucket: int
 
     @property
     def buckets(self) -> set[int]:
-        """All that it counts against."""
+        """All buckets that it counts against."""
         return set() if self.task.limit_key is None else {one.bucket for one in bucket_ids_of(self.task.limit_key)}
 
 
 async def starts(connection: AsyncConnection, waiting: Collection[WaitingForBucket]) -> dict[int, datetime]:
-    """Return by seq the soonest at which the rates of its limits let each of the tasks start.
+    """Return by `seq` the earliest time at which the rates of its limits let each task start.
 
-    Told of those alone that now wait for a token, and that stand among the first `MOST_COUNTED` that were counted.
+    Only for tasks that now wait for a token, and that are among the first `MOST_COUNTED` that were counted.
     """
     fills = await _fills(connection, set().union(*(one.buckets for one in waiting)))
     asked = [one for one in waiting if one.bucket in fills and fills[one.bucket][0].is_waited_for]
@@ -102,7 +102,7 @@ async def starts(connection: AsyncConnection, waiting: Collection[WaitingForBuck
         needed = None if stand is None else tokens_until(stand, crowds[bucket], most)
         if stand is None or needed is None:
             continue
-        # Another of its limits may have fewer tokens: at least those before it in its own queue take one of each.
+        # Another of its limits may have fewer tokens: the tasks before it in its own queue each take one of that too.
         others = (one.buckets & fills.keys()) - {bucket}
         at = [fills[bucket][0].reaches(needed), *(fills[other][0].reaches(stand.nth) for other in others)]
         told = [moment for moment in at if moment is not None]
@@ -112,7 +112,7 @@ async def starts(connection: AsyncConnection, waiting: Collection[WaitingForBuck
 
 
 async def _fills(connection: AsyncConnection, buckets: Collection[int]) -> Mapping[int, tuple[Fill, int]]:
-    """Return those of the buckets that fill and were taken from, each with how many lines wait for it."""
+    """Return the buckets that have a rate and a row, each with how many lines wait for it."""
     c = limit_tokens.c
     lines = select(func.count()).where(is_same(limit_lines.c.bucket, c.bucket)).scalar_subquery()
     statement = (
@@ -130,7 +130,7 @@ async def _fills(connection: AsyncConnection, buckets: Collection[int]) -> Mappi
 async def _counted(
     connection: AsyncConnection, buckets: Collection[int], asked: Collection[int], most: int
 ) -> tuple[dict[int, dict[tuple[int, int], int]], dict[tuple[int, int], WaitingPosition]]:
-    """Return how many wait for each bucket by lane and priority, and where the asked tasks stand by bucket and seq."""
+    """Return each bucket's waiting tasks by lane and priority, and the asked tasks' places by bucket and `seq`."""
     given: dict[str, Any] = {"buckets": buckets, "asked": asked, "most": most}
     crowds: dict[int, dict[tuple[int, int], int]] = defaultdict(dict)
     stands: dict[tuple[int, int], WaitingPosition] = {}

@@ -1,4 +1,4 @@
-"""Limits with their use and who waits, and which of a task's limits it waits for."""
+"""Limits with their use and waiting tasks, and the limit that a task waits for."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -33,10 +33,10 @@ async def page(
     limit: int,
     offset: int = 0,
 ) -> tuple[list[LimitView], int]:
-    """Return the limits seen from `room` (its own and the shared rooms'; None: all), newest first, and how many.
+    """Return limits seen from `room` (its own and the shared rooms'; None: all), newest first, and how many there are.
 
-    Each has its busiest keys, unless they are of rooms that `visibility` leaves out. What waits is counted up to a
-    bound (`limit_crowds.py`).
+    Each has its busiest keys, except limits of shared rooms when there is a `visibility`. Waiting tasks are counted up
+    to a bound (`limit_crowds.py`).
     """
     where = (within(visibility, limits.c.room), seen_from(room, limits.c.room))
     total = (await connection.execute(select(func.count()).select_from(limits).where(*where))).scalar_one()
@@ -46,7 +46,7 @@ async def page(
 
 
 async def first(connection: AsyncConnection, most: int) -> list[LimitView]:
-    """Return the `most` limits that were made first, of all rooms, with what waits for them counted to the last."""
+    """Return the `most` oldest limits, of all rooms, with exact counts of waiting tasks."""
     order = (limits.c.created_at, limits.c.room, limits.c.name)
     rows = await connection.execute(select(*_COLUMNS).order_by(*order).limit(most))
     return await _view(connection, [Limit(*row) for row in rows], await limit_crowds.all_of(connection))
@@ -63,7 +63,10 @@ async def get(connection: AsyncConnection, *, room: str, name: str, visibility: 
 async def _named_views(
     connection: AsyncConnection, found: Collection[Limit], visibility: Visibility | None
 ) -> list[LimitView]:
-    """Return the limits with their busiest keys; those of shared rooms come out of any room's payloads."""
+    """Return the limits with their busiest keys.
+
+    Keys of shared rooms' limits come from any room's payloads, so only users who can read all rooms see them.
+    """
     views = await _view(connection, found, await limit_crowds.some_of(connection))
     await name_busiest(connection, [v for v in views if visibility is None or v.limit.room not in SHARED_ROOMS])
     return views
@@ -104,7 +107,7 @@ _NEXT_TOKEN = select(_OPENS_AT).where(_OPENS_AT.is_not(None)).order_by(_OPENS_AT
 
 
 async def next_token(connection: AsyncConnection) -> datetime | None:
-    """Return when the next of the buckets that lines wait for has a token."""
+    """Return when the next bucket that lines wait for has a token; None when no line waits for one."""
     return (await connection.execute(_NEXT_TOKEN)).scalar()
 
 
@@ -112,9 +115,9 @@ class LimitWait(NamedTuple):
     """The limit that a task waits for."""
 
     named: str
-    """As `blocked_by` names it."""
+    """Its name in `blocked_by`."""
     opens_at: datetime | None
-    """When its rate lets the task start, where that can be told."""
+    """When its rate will let the task start; None when that is unknown."""
 
 
 _FULL = (
@@ -123,14 +126,14 @@ _FULL = (
     .limit(1)
     .scalar_subquery()
 )
-# What is told of tasks by commits does not say that they were let through since.
+# Read again, because tasks known from commits may have been unparked since.
 _PARKED = select(tasks.c.seq, _FULL).where(
     is_among(tasks.c.seq, "seqs"), tasks.c.status == Status.PENDING.value, tasks.c.parked
 )
 
 
 async def limit_waits(connection: AsyncConnection, found: Collection[Task]) -> dict[int, LimitWait]:
-    """Return by seq what the pending ones among the tasks wait for of their limits; of others there is nothing."""
+    """Return by `seq` the limit that each pending task among these waits for; others are left out."""
     limited = {task.seq: task for task in found if task.limit_key is not None and task.status is Status.PENDING}
     if not limited:
         return {}
@@ -143,7 +146,7 @@ async def limit_waits(connection: AsyncConnection, found: Collection[Task]) -> d
 
 
 def _named(task: Task, bucket: int | None) -> str | None:
-    """Return how the limit is called that has the bucket; of a task behind others in its line, the first one."""
+    """Return the name of the task's limit with this bucket, or of its first limit if none has it."""
     told: list[dict[str, Any]] = orjson.loads(task.limits or "[]")
     if task.limit_key is None or not told:
         return None

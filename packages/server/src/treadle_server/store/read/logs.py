@@ -1,4 +1,4 @@
-"""What the code of tasks logged: of one task, and of those together that changed last."""
+"""Log lines of tasks: of one task, and of several together."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -16,13 +16,13 @@ from treadle_server.store.read.sources import Source
 from treadle_server.store.tables import task_logs, tasks
 
 MOST_CHARACTERS = 4_000_000
-"""Characters of a task's lines that an answer holds; of a longer line that is the last one all."""
+"""Most characters of a task's lines in one answer; the last line is always there in full."""
 
 _c = task_logs.c
 
 
 class LogRow(NamedTuple):
-    """A line, whose it is, and its number, which ascends with the clock."""
+    """A log line of a run, with its number, which ascends with time."""
 
     task_seq: int
     run_id: int
@@ -41,15 +41,15 @@ class LoggedTask(NamedTuple):
 
 
 async def of_task(connection: AsyncConnection, task_seq: int, *, most: int = LINES_AT_ONCE) -> list[LogRow]:
-    """Return the last `most` lines of the task, in the order in which they were logged."""
+    """Return the last `most` lines of the task, in the order of logging."""
     found = await connection.execute(_last(task_seq, None, most))
     return sorted((LogRow(*row) for row in found), key=lambda line: (line.run_id, line.line))
 
 
 async def behind(connection: AsyncConnection, read: Mapping[int, tuple[int, int] | None]) -> list[LogRow]:
-    """Return what each task logged behind the run and line that are named of it, or its last lines, by one statement.
+    """Return the lines of each task after the given run and line, or for None its last lines, with one statement.
 
-    The lines of all of them stand in the order in which they were logged.
+    The lines of all tasks are sorted together in the order of logging.
     """
     if not read:
         return []
@@ -59,7 +59,7 @@ async def behind(connection: AsyncConnection, read: Mapping[int, tuple[int, int]
 
 
 def _last(task_seq: int, place: tuple[int, int] | None, most: int) -> Select[Any]:
-    """Return the last lines of a task, behind a place: no more than `most`, and no more than they may be long."""
+    """Return the last lines of a task after a place, at most `most` lines and some `MOST_CHARACTERS`."""
     order = (_c.run_id.desc(), _c.line.desc())
     of_task = select(_c.task_seq, _c.run_id, _c.line, _c.at, _c.level, _c.message).where(_c.task_seq == task_seq)
     if place is not None:
@@ -73,10 +73,10 @@ def _last(task_seq: int, place: tuple[int, int] | None, most: int) -> Select[Any
 
 
 async def changed_last(connection: AsyncConnection, wanted: TaskFilter, *, limit: int) -> tuple[list[LoggedTask], bool]:
-    """Return what runs of the matching tasks, then those that changed last, up to `limit`; and whether there are more.
+    """Return the running ones of the matching tasks, then the last changed, up to `limit`; and whether there are more.
 
-    What runs is looked for by itself, and comes first: it is what logs, and in a long or lively queue it is older than
-    all that a list looks through.
+    Running tasks are looked up separately, and come first: they are the ones that log, and in a long or busy queue they
+    may be older than all that a list looks through.
     """
     found: dict[LoggedTask, tuple[bool, datetime]] = {}
     is_cut = False

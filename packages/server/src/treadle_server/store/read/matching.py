@@ -1,4 +1,4 @@
-"""What a `TaskFilter` means for a task in memory: the same as `filters.py` says in SQL."""
+"""A `TaskFilter` applied to a task in memory, with the same results as `filters.py` in SQL."""
 
 from collections.abc import Callable, Collection
 from datetime import timedelta
@@ -19,10 +19,10 @@ Matches = Callable[[Task], bool]
 
 
 def matcher(wanted: TaskFilter) -> Matches | None:
-    """Return what says whether a task matches; None when only the database can say that.
+    """Return a function that tells whether a task matches; None when only the database can tell.
 
-    A text is looked for in payloads as the database keeps them, and in either case as the database understands that;
-    which worker has a name, and of which group a failure is, only the database knows.
+    A text is searched in payloads as the database stores them, by its own rules for upper and lower case; and only the
+    database knows workers' names and failures' groups.
     """
     if wanted.text is not None or wanted.failure is not None or not all(map(is_uuid, wanted.named_workers)):
         return None
@@ -37,7 +37,7 @@ def _everything(_task: Task) -> bool:
 
 
 _EQUAL = {"job": "job_name", "room": "room", "target": "target", "worker": "worker_id"}
-"""The columns of a task that are what these parts of a filter say."""
+"""The fields of a task that must equal these parts of a filter."""
 
 
 def _parts(wanted: TaskFilter) -> list[Matches]:
@@ -110,5 +110,5 @@ def _is_not(part: Matches) -> Matches:
 
 @lru_cache(maxsize=1024)
 def _entries(tags: str) -> frozenset[Entry]:
-    """Return all by which tags, as JSON text, are found: many tasks have the same."""
+    """Return all entries by which tags (JSON text) are found. Cached, because many tasks have the same tags."""
     return frozenset(entries(from_json(tags)))

@@ -1,10 +1,10 @@
 """The orders of the task list (docs/protocol.md), and places in them.
 
-An order is made of segments, one behind the other: `position` has what runs, what is pending, what is scheduled, what
-is blocked, what is paused, the rest; the others have one. A place is where a task stood in an order when it was looked
-up: it stays where it is when the task moves on, so that a window that hangs on it stands still.
+An order is a sequence of segments: `position` has those of leased, pending, scheduled, blocked, paused and ended tasks;
+the other orders have one. A place is where a task was in an order when it was looked up: it does not move with the
+task, so that a window anchored to it stays put.
 
-A rank says the same in memory: of two tasks the one with the lesser rank stands first.
+A rank expresses the order in memory: of two tasks the one with the lower rank comes first.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from treadle_server.store.tables import status_in, tasks
 ALL = frozenset(Status)
 
 Rank = tuple[Any, ...]
-"""Where a task stands in an order: the number of its segment, and values that ascend within it."""
+"""A task's rank in an order: the number of its segment, and values that ascend within it."""
 
 
 class SortKey(NamedTuple):
@@ -36,7 +36,7 @@ class SortKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of the list: which statuses, and by which columns it is ordered, up or down."""
+    """A part of the list: the tasks of some statuses, ordered by some columns, each up or down."""
 
     statuses: frozenset[Status]
     by: tuple[tuple[str, bool], ...]
@@ -47,13 +47,14 @@ class Segment:
         return [tasks.c[name].asc() if up is not backward else tasks.c[name].desc() for name, up in self.by]
 
     def values(self, task: Task) -> tuple[Any, ...]:
-        """Return where the task stands in this segment."""
+        """Return the task's values of this segment's columns."""
         return tuple(getattr(task, name) for name, _ in self.by)
 
     def beyond(self, values: tuple[Any, ...], *, backward: bool, inclusive: bool) -> ColumnElement[bool]:
-        """Return the condition that a task comes after the place in this segment, with `backward` before it.
+        """Return the condition that a task comes after a place in this segment, or before it with `backward`.
 
-        Each of its parts is a range of an index in this order. `inclusive` admits the task that stands at the place.
+        Each part of the condition is a range of an index in this order. `inclusive` admits the task at the place
+        itself.
         """
         found: list[ColumnElement[bool]] = []
         equal: list[ColumnElement[bool]] = []
@@ -65,7 +66,7 @@ class Segment:
             found.append(and_(*equal))
         name, up = self.by[0]
         lead = tasks.c[name] >= values[0] if up is not backward else tasks.c[name] <= values[0]
-        # It follows from the others, but an index is entered by it.
+        # The first condition follows from the rest, but lets an index be used.
         return and_(lead, or_(*found))
 
 
@@ -86,20 +87,20 @@ ORDERS: dict[str, tuple[Segment, ...]] = {
 
 
 def sort_key_of(task: Task, order: str) -> SortKey:
-    """Return where the task stands in the order of this name, which has a place for every status."""
+    """Return the task's place in the named order, which has a segment for every status."""
     for number, segment in enumerate(ORDERS[order]):
         if task.status in segment.statuses:
             return SortKey(number, segment.values(task))
-    raise AssertionError(f"the order {order} has no place for {task.status}")
+    raise AssertionError(f"the order {order} has no position for {task.status} tasks")
 
 
 def rank_at(at: SortKey, order: str) -> Rank:
-    """Return the rank of a place in the order of this name: what stands before it has a lesser one."""
+    """Return the rank of a place in the named order: everything before it has a lower one."""
     return at.segment, *_rising(ORDERS[order][at.segment], at.values)
 
 
 def ranks_in(order: str, number: int) -> Callable[[Task], Rank]:
-    """Return what tells the rank of tasks that stand in this segment of the order."""
+    """Return a function that gives the rank of a task in this segment of the order."""
     segment = ORDERS[order][number]
     values = attrgetter(*(name for name, _ in segment.by))
     if len(segment.by) == 1:
@@ -111,27 +112,27 @@ def ranks_in(order: str, number: int) -> Callable[[Task], Rank]:
 
 
 def steps_in(order: str, number: int) -> list[tuple[tuple[str, ...], bool]]:
-    """Return how tasks of this segment are sorted: stable sorts, each by some columns, and whether these ascend.
+    """Return how to sort tasks of this segment: stable sorts to apply in turn, as (columns, ascending).
 
-    So 10,000 tasks are in line in 9 ms; by their ranks it takes 19.
+    This sorts 10,000 tasks in 9 ms; by rank it takes 19.
     """
     runs = groupby(ORDERS[order][number].by, key=itemgetter(1))
     return [(tuple(name for name, _ in columns), up) for up, columns in runs][::-1]
 
 
 def rank_of(order: str) -> Callable[[Task], Rank]:
-    """Return what tells a task's rank in the order."""
+    """Return a function that gives a task's rank in the order."""
     told = {status: ranks_in(order, i) for i, segment in enumerate(ORDERS[order]) for status in segment.statuses}
     return lambda task: told[task.status](task)
 
 
 def _rising(segment: Segment, values: tuple[Any, ...]) -> list[Any]:
-    """Return values that ascend within the segment."""
+    """Return the values, negated where the segment's column descends."""
     return [value if up else _falling(value) for value, (_, up) in zip(values, segment.by, strict=True)]
 
 
 def _falling(value: Any) -> Any:
-    """Return what ascends where the value descends: as a number an instant tells microseconds for 100 years to come."""
+    """Return the value negated; an instant's timestamp, as a float, has microseconds for the next 100 years."""
     return -value.timestamp() if isinstance(value, datetime) else -value
 
 
@@ -145,7 +146,7 @@ def whole_order(order: str) -> tuple[ColumnElement[Any], ...]:
     for at in range(max(len(segment.by) for segment in segments)):
         for up in (True, False):
             named = [(s, s.by[at][0]) for s in segments if at < len(s.by) and s.by[at][1] is up]
-            # A CASE has one type: what is an instant is not compared with what is a number.
+            # A CASE has one type, so instants and numbers need separate ones.
             for column in dict.fromkeys(name for _, name in named):
                 having = [segment for segment, name in named if name == column]
                 value = case((status_in(*frozenset().union(*(s.statuses for s in having))), tasks.c[column]))

@@ -1,4 +1,4 @@
-"""How many tasks of each job stand in which status, and how many ever came to each end, at one moment."""
+"""The counts of each job's tasks by status, and of all that ever reached each terminal status, at one moment."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from treadle_server.store.tables import jobs, lanes, past_outcomes
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Both, by a job's number."""
+    """Both counts by job number: tasks now in each status, and tasks that ever reached each terminal one."""
 
     standing: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     ended: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -24,7 +24,7 @@ class Outcomes:
 
 @cache
 def _by_job(dialect: str) -> CompoundSelect[Any]:
-    """Return one statement, so that a task that is removed meanwhile is counted once."""
+    """Return a single statement, so that a task that is removed meanwhile is counted once."""
     kept = counted(dialect)
     standing = select(lanes.c.job_num, kept.c.status, literal(0), func.sum(kept.c.n))
     past = select(lanes.c.job_num, past_outcomes.c.status, literal(1), func.sum(past_outcomes.c.n))
@@ -37,7 +37,7 @@ def _by_job(dialect: str) -> CompoundSelect[Any]:
 
 
 async def by_job(connection: AsyncConnection) -> Outcomes:
-    """Return them for all jobs."""
+    """Return the counts of all jobs."""
     found = Outcomes()
     for job_num, status, is_past, n in await connection.execute(_by_job(connection.dialect.name)):
         if not is_past:
@@ -48,6 +48,6 @@ async def by_job(connection: AsyncConnection) -> Outcomes:
 
 
 async def first_jobs(connection: AsyncConnection, most: int) -> dict[int, str]:
-    """Return the full names of the jobs that were registered first, deleted ones too, by their numbers."""
+    """Return the full names of the `most` oldest jobs, deleted ones too, by number."""
     statement = select(jobs.c.num, jobs.c.room, jobs.c.category, jobs.c.name).order_by(jobs.c.num).limit(most)
     return {num: str(JobName(*name)) for num, *name in await connection.execute(statement)}

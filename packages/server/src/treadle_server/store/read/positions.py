@@ -1,8 +1,8 @@
-"""Queue positions: exact places of pending tasks, counted in ranges of the queue's index and never by sorting.
+"""Exact queue positions of pending tasks, counted in ranges of the queue's index without sorting.
 
-A task stands behind every pending task of its job (in a fair job: of its job and room) with a higher priority, and
-behind those of its own priority with an earlier due time, or the same and a smaller seq. The first part comes from the
-kept counts. For the second, the asked tasks of one queue and priority are brought into order and only the gaps between
+A task comes after every pending task of its job (in a fair job: of its job and room) with a higher priority, and after
+those of its own priority with an earlier due time, or the same and a smaller `seq`. The first number comes from the
+kept counts. For the second, the asked tasks of one queue and priority are sorted and only the gaps between
 neighbours are counted, so that a page of 100 rows costs one walk through the index up to its last row, not a hundred.
 """
 
@@ -22,14 +22,14 @@ from treadle_server.store.types import micros
 _BEFORE_ALL_SEQ = -1
 _BEHIND_ALL_SEQ = 2**62
 
-# One statement for any number of rows: its text never changes, so that it is compiled and prepared once. The literal
+# One statement for any number of rows: its text never changes, so it is compiled and prepared once. The literal
 # 'pending' lets SQLite use the partial index, which it can't with a bound value.
 _GAP = """
 t.status = 'pending' AND t.lane = line.id AND t.blocked = side.blocked AND t.priority = asked.priority
 """
 
-# SQLite bounds a gap by itself in three ranges: comparing (due_at, seq) as a pair makes it look at every entry again,
-# at 200 ns an entry instead of 60.
+# For SQLite a gap is three ranges: with (due_at, seq) compared as a pair it rechecks every entry, at 200 ns an entry
+# instead of 60.
 _THREE_RANGES = f"""
   (SELECT count(*) FROM tasks t
     WHERE {_GAP} AND t.due_at = asked.from_due AND t.seq > asked.from_seq AND t.seq <= asked.from_to)
@@ -39,8 +39,8 @@ _THREE_RANGES = f"""
     WHERE {_GAP} AND t.due_at = asked.to_due AND t.seq > asked.to_from AND t.seq <= asked.to_seq)
 """  # noqa: S608 - made of constants
 
-# PostgreSQL bounds a pair. A bound of seq alone would let it walk the primary key where its statistics are from a time
-# with few tasks: 270,000 pages instead of 1,700 for the 100 last of 20,000.
+# For PostgreSQL a gap is a range of pairs. With a bound of seq alone it might walk the primary key where its statistics
+# date from a time with few tasks: 270,000 pages instead of 1,700 for the 100 last of 20,000.
 _ONE_RANGE = f"""
   (SELECT count(*) FROM tasks t
     WHERE {_GAP} AND (t.due_at, t.seq) > (asked.from_due, asked.from_seq)
@@ -92,9 +92,10 @@ STATEMENTS: dict[str, TextClause] = {"sqlite": text(_SQLITE), "postgresql": text
 
 
 async def positions(connection: AsyncConnection, tasks: Iterable[Task]) -> dict[int, int]:
-    """Return the 1-based queue position of each pending task among `tasks`, by `seq`; others have none.
+    """Return the 1-based queue position of each pending task among `tasks`, by `seq`; others are left out.
 
-    Nor have those of a queue that was made after the connection's snapshot: who watches is told of them before that.
+    So are tasks of a queue that was created after the connection's snapshot: observers learn of tasks from commits,
+    which may be newer than the snapshot.
     """
     groups = _groups([task for task in tasks if task.status is Status.PENDING])
     if not groups:
@@ -107,7 +108,7 @@ async def positions(connection: AsyncConnection, tasks: Iterable[Task]) -> dict[
     first = 0
     for group in groups:
         own = range(first, first := first + len(group))
-        # A group is of one queue, which the snapshot has or has not.
+        # A group is of one queue, which is in the snapshot or is not.
         if own[0] in counts:
             found.update(zip((task.seq for task in group), accumulate(counts[i] for i in own), strict=True))
     return found
@@ -119,7 +120,7 @@ async def position(connection: AsyncConnection, task: Task) -> int | None:
 
 
 def _groups(tasks: Sequence[Task]) -> list[list[Task]]:
-    """Return the tasks apart by lane and priority, each group in the queue's order."""
+    """Return the tasks grouped by lane and priority, each group in the queue's order."""
     by_line: dict[tuple[int, int], list[Task]] = defaultdict(list)
     for task in tasks:
         by_line[task.lane, task.priority].append(task)
@@ -127,13 +128,14 @@ def _groups(tasks: Sequence[Task]) -> list[list[Task]]:
 
 
 def _gaps(group: Sequence[Task], dialect: str) -> list[list[Any]]:
-    """Return for each task the range from its predecessor (exclusive) to itself; the first starts before all."""
+    """Return for each task the range from its predecessor (exclusive) to itself; the first begins before all tasks."""
     from_due: Any = -(2**62) if dialect == "sqlite" else "-infinity"
     from_seq = _BEFORE_ALL_SEQ
     gaps = []
     for task in group:
         to_due: Any = micros(task.due_at) if dialect == "sqlite" else task.due_at.isoformat()
-        # Two tasks of the same time bound one range between them, not the end of one and the start of another.
+        # Two tasks with the same due time need one range between them, not the end of one range and the start of
+        # another.
         at_once = to_due == from_due
         from_to, to_from = (task.seq, task.seq) if at_once else (_BEHIND_ALL_SEQ, _BEFORE_ALL_SEQ)
         gaps.append([task.lane, task.priority, from_due, from_seq, from_to, to_due, to_from, task.seq])

@@ -1,4 +1,4 @@
-"""The runs of a task: those that are over, wherever they stand, and the open one, which stands in the task's row."""
+"""The runs of a task: those that are over, wherever they are stored, and the open one, which is in the task's row."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,10 +14,10 @@ from treadle_server.store.past_runs import past_runs
 from treadle_server.store.tables import runs, workers
 
 MOST_TEXT = 4_000_000
-"""Characters of errors and tracebacks that a task's observers are sent: those of its last runs."""
+"""Most characters of errors and tracebacks that observers of a task receive: those of the last runs."""
 
 TEXTS = ("error", "traceback")
-"""What of a run is text of any size."""
+"""The fields of a run that are text of any size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,17 @@ class RunView:
     ended_at: datetime | None
     worker_name: str | None
     left_out: list[str] | None = None
-    """Which of its texts were not read."""
+    """Which of its `TEXTS` were not read."""
 
 
 _SHOWN = ("worker_name", *(name for name in RUN_FIELDS if name not in {"task_seq", "digest"}))
-"""What of a run's row is shown as it is."""
+"""The columns that are shown as they are."""
 
 
 def _upto(ended: Subquery, most_text: int) -> list[Any]:
-    """Return the columns of a run, with its texts if those of it and of all later runs have no more characters.
+    """Return the columns of a run, with its texts if those from it on have at most `most_text` characters together.
 
-    The last run has them whatever their size.
+    The last run's texts are always included.
     """
     error, traceback = sizes = [func.coalesce(func.length(ended.c[name]), 0) for name in TEXTS]
     later = func.sum(error + traceback).over(order_by=ended.c.run_id.desc())
@@ -62,9 +62,9 @@ def _upto(ended: Subquery, most_text: int) -> list[Any]:
 
 
 async def of_task(connection: AsyncConnection, task: Task, *, most_text: int | None = None) -> list[RunView]:
-    """Return the task's runs, the first one first; the last may be open. A worker that was removed has no name.
+    """Return the task's runs in order; the last may be open. A worker that was removed has no name.
 
-    Beyond `most_text` characters the errors and tracebacks of earlier runs are left out; None: nothing is.
+    Errors and tracebacks of earlier runs are left out beyond `most_text` characters; None means no limit.
     """
     ended = past_runs(of=lambda seq: seq == task.seq)
     statement = (
@@ -86,7 +86,7 @@ async def of_task(connection: AsyncConnection, task: Task, *, most_text: int | N
 
 
 async def workers_of(connection: AsyncConnection, task: Task, run_id: int | None) -> set[WorkerId]:
-    """Return the workers of the task's last run, and of the run with this number if it is over."""
+    """Return the workers of the task's last run, and of the run with number `run_id` if it is over."""
     found = {task.worker_id} if task.worker_id is not None else set()
     if run_id is not None:
         statement = select(runs.c.worker_id).where(runs.c.task_seq == task.seq, runs.c.run_id == run_id)

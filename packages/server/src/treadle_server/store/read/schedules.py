@@ -1,4 +1,4 @@
-"""Schedules with their job's name and how their last task is."""
+"""Schedules with their job's name and the status of their last task."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,10 +17,10 @@ from treadle_server.store.tables import jobs, schedules, tasks
 from treadle_server.store.transaction.owners import acts, why_still
 
 MOST_TEXT = 8_000_000
-"""Characters of payloads and options in a list that is shown: those of the schedules behind are left out."""
+"""Most characters of payloads and options in one list; beyond that they are left out."""
 
 VALUES = ("payload", "template")
-"""What of a schedule is JSON of any size."""
+"""The fields of a schedule that are JSON of any size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ScheduleView:
     job_name: str
     last_status: str | None
     stands_still: str | None = None
-    """Why no tick makes a task though it is not paused."""
+    """Why its ticks make no tasks though it is not paused."""
 
 
 def _statement(tokens_at: datetime | None, *, is_short: bool = False) -> Select[Any]:
@@ -44,7 +44,7 @@ def _statement(tokens_at: datetime | None, *, is_short: bool = False) -> Select[
 
 
 def _short(name: str) -> ColumnElement[Any]:
-    """Return the value as a list shows it: left out where it is long, or all before it are together."""
+    """Return the value as a list shows it: left out if it is long, or if the values before it are too long together."""
     text = {value: cast(schedules.c[value], Text) for value in VALUES}
     sizes = [case((func.length(one) > MOST_SHOWN, literal(0)), else_=func.length(one)) for one in text.values()]
     so_far = func.sum(sizes[0] + sizes[1]).over(order_by=_NEWEST)
@@ -52,7 +52,7 @@ def _short(name: str) -> ColumnElement[Any]:
     return case((is_long, LEFT_OUT), else_=text[name]).label(name)
 
 
-# Ids made at one time don't tell which came first.
+# Ids alone are not enough: those made at the same time don't tell which came first.
 _NEWEST = (schedules.c.created_at.desc(), schedules.c.id.desc())
 
 
@@ -69,7 +69,7 @@ def _view(row: Any) -> ScheduleView:
     return ScheduleView(schedule, str(JobName(room, category, name)), status, still)
 
 
-# Stands twice: each page of a list is asked for in the same words, and says in its own what it gives.
+# Stands twice: every read's `page` spells out the parameters that they share.
 async def page(
     connection: AsyncConnection,
     *,
@@ -80,10 +80,11 @@ async def page(
     tokens_at: datetime | None = None,
     is_short: bool = False,
 ) -> tuple[list[ScheduleView], int]:
-    """Return schedules seen from `room` (its own and the shared rooms'; None: all), newest first, and how many.
+    """Return schedules seen from `room` (its own and the shared rooms'; None: all), newest first, and their number.
 
-    With a `visibility` those of its rooms. Their owners need a valid token `tokens_at`; None: they need none. What is
-    `is_short` has no large values, and none behind the first `MOST_TEXT` characters of them (`left_out`).
+    `visibility` narrows them to its rooms. To make tasks, their owners need a token that is valid `tokens_at`; None
+    means that they need none. With `is_short` large values are left out, and all beyond `MOST_TEXT` characters (see
+    `left_out`).
     """
     where = (schedules.c.deleted_at.is_(None), within(visibility, schedules.c.room), seen_from(room, schedules.c.room))
     total = (await connection.execute(select(func.count()).select_from(schedules).where(*where))).scalar_one()

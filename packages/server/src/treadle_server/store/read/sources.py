@@ -1,4 +1,4 @@
-"""Where the parts of a window come from: which index is walked for a segment, and the queue's own, lane by lane."""
+"""Sources of a window's tasks: the index that is walked for a segment, and the queue's own index, lane by lane."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,20 +34,20 @@ from treadle_server.store.read.walks import Asked, Walk
 from treadle_server.store.tables import status_in, tasks
 
 PARTS_AT_ONCE = 480
-"""Ranges of the queue's index that one statement reads; SQLite admits 500 parts of a union."""
+"""Most ranges of the queue's index in one statement; SQLite allows 500 parts of a union."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The matching tasks of a segment that are not in line."""
+    """The matching tasks of a segment, other than pending ones read from the queue."""
 
     where: filters.Where
     beyond: Sequence[ColumnElement[bool]]
     order: Sequence[Any]
     walk: Walk | None
-    """What is looked through; None: all that `where` names."""
+    """The candidates to look through; None means all that satisfy `where`."""
     in_order: bool = True
-    """Whether the walk goes in the segment's order."""
+    """Whether the walk is in the segment's order."""
 
     @classmethod
     async def of(
@@ -60,7 +60,7 @@ class Source:
         *,
         backward: bool,
     ) -> "Source":
-        """Return what the segment has of the filter, of whose conditions `where` is; `beyond` is from where on."""
+        """Return the source of a filter's tasks in a segment, by conditions `where` and, on the place, `beyond`."""
         order = segment.order(backward=backward)
         if segment.statuses == ALL:
             within = where
@@ -77,19 +77,19 @@ class Source:
             walk = within.walk(up=segment.by[0][1] is not backward, beyond=beyond)
             return cls(within, (), order, walk)
         if segment.statuses == {Status.SCHEDULED}:
-            # Along the index of what is due, whichever job's it is.
+            # Along the index of due times, whatever the job.
             due = status_in(Status.SCHEDULED)
             return cls(within, (), order, Walk((due, *beyond), order, walks.LOOKED_THROUGH))
         return cls(within, beyond, order, within.walk(), in_order=False)
 
     def far(self) -> "Source":
-        """Return the same, of which more is looked through where that ends with the page: `walks.LOOKED_FAR`."""
+        """Return the same source, looking through `walks.LOOKED_FAR` tasks if its walk stops with the page."""
         if self.walk is None or not self.in_order:
             return self
         return replace(self, walk=replace(self.walk, most=walks.LOOKED_FAR))
 
     def tasks(self, *, limit: int, offset: int) -> Select[Any]:
-        """Return up to `limit` tasks in order, as lists show them, behind the first `offset`."""
+        """Return the statement for up to `limit` tasks in order, as lists show them, after the first `offset`."""
         statement = listed().order_by(*self.order)
         if self.walk is None:
             return statement.where(*self.where, *self.beyond).limit(limit).offset(offset)
@@ -100,7 +100,7 @@ class Source:
         return statement.where(is_found_by(tasks.c.seq, those))
 
     def seqs(self, *, limit: int) -> Select[Any]:
-        """Return the numbers of up to `limit` of them."""
+        """Return the statement for the numbers of up to `limit` tasks."""
         if self.walk is None:
             return select(tasks.c.seq).where(*self.where, *self.beyond).limit(limit)
         return self.walk.those(self._asked, limit=limit)
@@ -110,25 +110,25 @@ class Source:
         return Asked([*self.where.beside_index, *self.beyond])
 
     async def is_cut(self, connection: AsyncConnection) -> bool:
-        """Return whether there are tasks that were not looked at."""
+        """Return whether there are candidates that were not looked at."""
         return self.walk is not None and await self.walk.end(connection) is not None
 
 
 class LineRange(NamedTuple):
-    """A part of the line: a condition on the queue's index, and of which priorities it has tasks."""
+    """A part of the queue: a condition on its index, and which priorities it includes."""
 
     condition: ColumnElement[bool]
     admits: Callable[[int], bool]
 
 
 WHOLE_LINE: tuple[LineRange, ...] = (LineRange(true(), lambda _: True),)
-"""The line from its head to its end."""
+"""The whole queue."""
 
 
 def line_beyond(values: tuple[Any, ...], *, backward: bool, inclusive: bool = False) -> tuple[LineRange, ...]:
-    """Return the parts of the line that stand behind a place, with `backward` before it.
+    """Return the parts of the queue after a place, or before it with `backward`.
 
-    `values` is the place as `PENDING` has it; `inclusive` admits the task that stands there.
+    `values` are those of `PENDING`'s columns at the place; `inclusive` admits the task at the place itself.
     """
     priority, due_at, seq = values
     behind = (le if inclusive else lt) if backward else (ge if inclusive else gt)
@@ -141,17 +141,17 @@ def line_beyond(values: tuple[Any, ...], *, backward: bool, inclusive: bool = Fa
 
 
 def due_pair(due_at: datetime, seq: int) -> ColumnElement[Any]:
-    """Return what the pair of a task's `due_at` and `seq` is compared with: the order within a priority."""
+    """Return a pair to compare with a task's (`due_at`, `seq`): the order within a priority."""
     return tuple_(literal(due_at, tasks.c.due_at.type), literal(seq, tasks.c.seq.type))
 
 
 class QueueWalk:
-    """The matching tasks in line: the keys of each lane's and range's first ones along the queue's index."""
+    """The matching pending tasks: the keys of the first ones of each lane and range, along the queue's index."""
 
     def __init__(self, parts: Sequence[Walk], longer: AbstractSet[int], asked: Asked) -> None:
         self._parts = parts
         self._longer = longer
-        """Which of them may have more than are looked through."""
+        """Which of the parts may have more tasks than are looked through."""
         self._asked = asked
 
     @classmethod
@@ -165,13 +165,14 @@ class QueueWalk:
         *,
         backward: bool,
     ) -> "QueueWalk":
-        """Return what is in line, of the job or of all; each lane and range is looked through for `most` of them.
+        """Return the pending tasks of a job or of all; up to `most` are read of each lane and range.
 
-        Where more is asked of them than their place each is looked through for its share of `walks.LOOKED_THROUGH`.
+        With conditions beyond job and status, each lane and range is looked through up to its share of
+        `walks.LOOKED_THROUGH`.
         """
         waiting = await _waiting(connection, job, ranges)
         asked = Asked(where.beside_line)
-        # Where nothing is asked of them the first ones are those that are sought.
+        # Without further conditions the first tasks are the ones to find.
         share = walks.LOOKED_THROUGH // max(1, 2 * len(waiting))
         each = max(1, share) if asked.conditions else most
         order = PENDING.order(backward=backward)
@@ -186,12 +187,12 @@ class QueueWalk:
         return cls(parts, longer, asked)
 
     def unions(self, most: int) -> Iterator[CompoundSelect[Any]]:
-        """Yield statements that read up to `most` tasks of each part: its place, priority, when it is due, number."""
+        """Yield statements that read up to `most` tasks of each part, as (part's index, priority, due time, number)."""
         keys = [name for name, _ in PENDING.by]
         yield from unions(walk.those(self._asked, limit=most, keys=keys) for walk in self._parts)
 
     async def is_cut(self, connection: AsyncConnection, full: AbstractSet[int] = frozenset()) -> bool:
-        """Return whether there are tasks in line that were not looked at, but in the parts that are `full`."""
+        """Return whether there are pending tasks that were not looked at, except in the parts that are `full`."""
         for union in unions(self._parts[place].behind() for place in sorted(self._longer - full)):
             if (await connection.execute(union.limit(1))).first() is not None:
                 return True
@@ -199,7 +200,7 @@ class QueueWalk:
 
 
 def unions(parts: Iterable[Select[Any]]) -> Iterator[CompoundSelect[Any]]:
-    """Yield statements that read the parts, as many at once as SQLite admits; each row begins with its part's place."""
+    """Yield statements that read the parts, as many at once as SQLite allows; each row begins with its part's index."""
     named = [select(literal_column(str(place)).label("part"), part.subquery()) for place, part in enumerate(parts)]
     for start in range(0, len(named), PARTS_AT_ONCE):
         yield union_all(*named[start : start + PARTS_AT_ONCE])
@@ -208,7 +209,7 @@ def unions(parts: Iterable[Select[Any]]) -> Iterator[CompoundSelect[Any]]:
 async def _waiting(
     connection: AsyncConnection, job: str | None, ranges: Sequence[LineRange]
 ) -> list[tuple[int, int, ColumnElement[bool]]]:
-    """Return in which lanes how many wait in which range, where there are any, of one job or of all."""
+    """Return (lane, number of pending tasks, range's condition), without empty ones, of one job or of all."""
     num = None if job is None else await filters.job_num(connection, job)
     if ranges is WHOLE_LINE:
         found = await counts.by_lane(connection, [Status.PENDING], num)

@@ -13,12 +13,12 @@ from treadle_server.store.read.visibility import within, workers_within
 from treadle_server.store.tables import status_in, tasks, workers
 
 MOST_JOBS = 10_000
-"""Jobs whose tasks are counted for one who does not read all rooms."""
+"""Most jobs whose tasks are counted for a user who can't read all rooms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """How much there is of everything."""
+    """The totals."""
 
     counts: dict[str, int]
     jobs: int
@@ -27,13 +27,13 @@ class Totals:
     slots: int
     """The capacity of the workers that are not lost."""
     used: int
-    """The weight of what is claimed or running."""
+    """The total weight of the claimed and running tasks."""
 
 
 async def totals(connection: AsyncConnection, visibility: Visibility | None = None) -> Totals:
-    """Return the totals at this moment, of what who reads the rooms of `visibility` sees.
+    """Return the current totals within `visibility`.
 
-    Of jobs that are seen but whose tasks may stand in other rooms, the tasks are not counted.
+    Tasks of visible jobs that may have tasks in other rooms are not counted.
     """
     by_state = select(workers.c.state, func.count(), func.sum(workers.c.concurrency)).where(workers_within(visibility))
     rows = await connection.execute(by_state.group_by(workers.c.state))
@@ -52,7 +52,7 @@ async def totals(connection: AsyncConnection, visibility: Visibility | None = No
 
 
 async def _of_jobs(connection: AsyncConnection, visibility: Visibility | None) -> tuple[dict[str, int], int]:
-    """Return the tasks by status, and how many jobs there are."""
+    """Return the counts of tasks by status, and the number of jobs."""
     if visibility is None:
         return await counts.totals(connection), await jobs.count(connection)
     found, registered = await jobs.page(connection, visibility=visibility, limit=MOST_JOBS)

@@ -1,4 +1,4 @@
-"""The steps that a task keeps, as others see them."""
+"""The stored steps of tasks."""
 
 from collections.abc import Collection, Sequence
 from itertools import groupby
@@ -16,7 +16,7 @@ from treadle_server.store.tables import task_steps
 from treadle_server.store.types import instant
 
 MOST_TEXT = 4_000_000
-"""Characters of the results that are read at once, unless the first has more."""
+"""Most characters of results that are read at once, unless the first alone has more."""
 
 _c = task_steps.c
 _COLUMNS = tuple(_c[name] for name in STEP_FIELDS)
@@ -24,7 +24,7 @@ _SIZE = func.coalesce(func.length(cast(_c.result, Text)), 0)
 
 
 async def of_task(connection: AsyncConnection, task_seq: int, *, first: int, most: int) -> list[Step]:
-    """Return up to `most` steps from number `first` on, fewer when their results are large."""
+    """Return up to `most` steps of a task from number `first` on, fewer when their results are large."""
     among = (_c.task_seq == task_seq, _c.number >= first)
     sizes = select(_SIZE).where(*among).order_by(_c.number).limit(most)
     count = fitting(list((await connection.execute(sizes)).scalars()), MOST_TEXT)
@@ -35,24 +35,27 @@ async def of_task(connection: AsyncConnection, task_seq: int, *, first: int, mos
 async def of_tasks(
     connection: Statements, seqs: Collection[int], *, most_each: int, most_in_all: int
 ) -> dict[int, list[Step]]:
-    """Return all steps of many tasks, by the task's seq, in two statements however many there are.
+    """Return all steps of many tasks, by the task's `seq`, with two statements in all.
 
-    Left out are tasks whose results have more than `most_each` characters, and those with which all would have more
-    than `most_in_all`.
+    Tasks whose results have more than `most_each` characters are left out, as are those that would take the sum over
+    `most_in_all`.
     """
     chosen, total = [], 0
-    for seq, size in await SIZES_OF_MANY.rows_beside(connection, seqs=seqs):
+    for seq, size in await SIZES_OF_MANY.rows_on(connection, seqs=seqs):
         if size <= most_each and total + size <= most_in_all:
             chosen.append(seq)
             total += size
     if not chosen:
         return {}
-    found = map(_step_of, await ALL_OF_MANY.rows_beside(connection, seqs=chosen))
+    found = map(_step_of, await ALL_OF_MANY.rows_on(connection, seqs=chosen))
     return {seq: list(steps) for seq, steps in groupby(found, key=lambda step: step.task_seq)}
 
 
 def _step_of(row: Sequence[Any]) -> Step:
-    """Return a row as the driver gives it: of ten thousand that wake at once each claim brings steps."""
+    """Return the step of a driver's row.
+
+    A fast path, because when ten thousand tasks wake at once each claim reads steps.
+    """
     step = Step(*row)
     if isinstance(step.at, int):
         step.at = instant(step.at)
@@ -67,14 +70,14 @@ SIZES_OF_MANY = Prepared(
     .group_by(_c.task_seq)
     .order_by(_c.task_seq)
 )
-"""How many characters the results of each of the tasks `seqs` have."""
+"""The number of characters of each task's results, for the tasks `seqs`."""
 
 ALL_OF_MANY = Prepared(select(*_COLUMNS).where(is_among(_c.task_seq, "seqs")).order_by(_c.task_seq, _c.number))
 """The steps of the tasks `seqs`, task by task."""
 
 
 async def outline(connection: AsyncConnection, task_seq: int) -> list[Step]:
-    """Return all steps that a task keeps, in their order, without their results."""
+    """Return all steps of a task in order, without their results."""
     columns = [_c[name] for name in STEP_FIELDS if name != "result"]
     rows = await connection.execute(select(*columns).where(_c.task_seq == task_seq).order_by(_c.number))
     return [Step(**row, result=None) for row in rows.mappings()]

@@ -1,4 +1,4 @@
-"""Targets with what holds them and who waits: each read costs the same few statements for one target or a page."""
+"""Targets with their holders and waiting tasks: a read takes the same few statements for one target as for a page."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -76,7 +76,7 @@ _until = case((_c.taken_until.is_not(None), _c.taken_until), (status_in(Status.S
 
 
 def _holders() -> CompoundSelect[Any]:
-    """Return the statement that reads what holds the targets `nums`: tasks by their state, and stopping runs."""
+    """Return the statement for the holders of the targets `nums`: tasks by their state, and stopping runs."""
     by_state = select(
         _c.target_num, _c.id, _c.job_name, _c.status, _cause, _c.run_id, _c.worker_id, _since, _until
     ).where(is_among(_c.target_num, "nums"), holding)
@@ -89,7 +89,7 @@ def _holders() -> CompoundSelect[Any]:
             literal("stopping"),
             holds.c.run_id,
             holds.c.worker_id,
-            # That of a task which completed while its code ran on, and tells the run itself, is its own.
+            # A run that completed its task is stored in the task's row.
             func.coalesce(runs.c.ended_at, _c.completed_at),
             holds.c.until,
         )
@@ -101,7 +101,7 @@ def _holders() -> CompoundSelect[Any]:
 
 
 def _line() -> Select[Any]:
-    """Return the statement that reads how many wait for each of the targets `nums`, and who is the next."""
+    """Return the statement for the number of waiting tasks of each target in `nums`, and the next one."""
     rows, num = rows_of("nums", NUMBER)
     waiting = select(func.count()).where(_c.target_num == num, _c.target_num.is_not(None), status_in(Status.PENDING))
     next_id = select(_c.id).where(_c.seq == head_of(num)).scalar_subquery()
@@ -112,7 +112,7 @@ HOLDERS, LINE = _holders(), _line()
 
 
 async def holders(connection: AsyncConnection, nums: Collection[int]) -> dict[int, list[Holder]]:
-    """Return by target number what holds it, live runs first; free ones are left out."""
+    """Return the holders by target number, live runs first; free targets are left out."""
     if not nums:
         return {}
     found: dict[int, list[Holder]] = defaultdict(list)
@@ -130,15 +130,13 @@ class Blocked(NamedTuple):
 
     by: list[str]
     limit_opens_at: datetime | None = None
-    """When the rate of its limit lets it start, where that can be told."""
+    """When its limit's rate will let it start; None when that is unknown."""
 
 
 async def blocked_by(connection: AsyncConnection, found: Iterable[Task]) -> dict[int, Blocked]:
-    """Return for each pending task among `found` that is kept waiting, by seq, the ids of what holds its target.
+    """Return by `seq` what each pending task of `found` waits for: the ids of its target's holders, then its limit.
 
-    The limit that it waits for is named behind them.
-
-    Its own id is among them, with a target and without, while the code of its last run may still be running.
+    Its own id is included, with or without a target, while the code of its last run may still be running.
     """
     found = list(found)
     waiting = {
@@ -169,7 +167,7 @@ async def _held_by_themselves(connection: AsyncConnection, found: Iterable[Task]
 
 
 def _held() -> ColumnElement[bool]:
-    """Return the condition that a target is held: driven by what holds, which is little, not by all targets."""
+    """Return the condition that a target is held, as a lookup among the few holders, not a test of all targets."""
     by_state = select(_c.target_num).where(holding)
     stopping = select(holds.c.target_num).where(holds.c.target_num.is_not(None))
     return targets.c.num.in_(union(by_state, stopping))
@@ -204,10 +202,10 @@ async def page(
     limit: int,
     offset: int = 0,
 ) -> tuple[list[TargetView], int]:
-    """Return targets of `room` (None: all) as far as `visibility` admits them, newest first, and how many match.
+    """Return targets of `room` (None: all) within `visibility`, newest first, and how many match.
 
-    `held` narrows to those that are held or to those that are free, `in_use` to those that are held or waited for,
-    `text` to names that hold it.
+    `held` narrows to held targets or to free ones, `in_use` to those that are held or waited for, `text` to names that
+    contain it.
     """
     where = _where(room, held=held, in_use=in_use, text=text, visibility=visibility)
     statement = select(targets).where(*where).order_by(targets.c.num.desc()).limit(limit).offset(offset)
@@ -218,7 +216,7 @@ async def page(
 
 
 async def get(connection: AsyncConnection, *, room: str, name: str) -> TargetView:
-    """Return the target. Raises `TargetNotFound` when no task has ever named it in this room."""
+    """Return a room's target. Raises `TargetNotFound` when no task has ever named it in this room."""
     statement = select(targets).where(targets.c.room == room, targets.c.name == name)
     if (row := (await connection.execute(statement)).first()) is None:
         raise TargetNotFound(f"no task of room {room} has ever named the target {name!r}")

@@ -1,4 +1,4 @@
-"""Tasks: one, or a page of the newest, each with its place in the queue and what holds its target."""
+"""Tasks: one, several or a page, with their queue positions and what they wait for."""
 
 import base64
 import binascii
@@ -26,14 +26,14 @@ from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.load import to_task
 
 MOST_OF_PAGE = 8_000_000
-"""Characters of the payloads, results, checkpoints and errors of a page; of a larger task that is its first all."""
+"""Most characters of payloads, results, checkpoints and errors in a page; its first task is always included."""
 
 _PREFIX = "seq:"
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A task as it is shown: with its place in the queue and what holds its target."""
+    """A task as it is shown: with its queue position and what it waits for."""
 
     task: Task
     position: int | None = None
@@ -49,11 +49,12 @@ class TaskPage:
     total_is_capped: bool
     next_cursor: str | None
     is_partial: bool = False
-    """Whether it ends before `limit` because enough was looked through or read; there `next_cursor` goes on."""
+    """Whether it has fewer than `limit` tasks because enough were looked through or read; `next_cursor` continues from
+    there."""
 
 
 async def get(connection: AsyncConnection, task_id: TaskId) -> Task:
-    """Return the task of this id, as it is committed. Raises `TaskNotFound`."""
+    """Return the task with this id, as committed. Raises `TaskNotFound`."""
     statement = select_tasks().where(tasks.c.id == task_id)
     row = (await connection.execute(statement)).first()
     if row is None:
@@ -62,13 +63,13 @@ async def get(connection: AsyncConnection, task_id: TaskId) -> Task:
 
 
 async def by_ids(connection: AsyncConnection, ids: Collection[TaskId]) -> dict[TaskId, Task]:
-    """Return those of the tasks that there are, each under its id."""
+    """Return the tasks that exist, by id."""
     found = (to_task(row) for row in await _of_ids(connection, select_tasks(), ids))
     return {task.id: task for task in found}
 
 
 async def states(connection: AsyncConnection, ids: Collection[TaskId]) -> dict[TaskId, tuple[int, str]]:
-    """Return the version and status of those of the tasks that there are, by id."""
+    """Return the version and status of the tasks that exist, by id."""
     rows = await _of_ids(connection, select(tasks.c.id, tasks.c.version, tasks.c.status), ids)
     return {row.id: (row.version, row.status) for row in rows}
 
@@ -82,7 +83,7 @@ async def _of_ids(connection: AsyncConnection, statement: Select[Any], ids: Coll
 
 
 async def see(connection: AsyncConnection, found: Sequence[Task]) -> list[Seen]:
-    """Return the tasks with their positions and blockers, in the same order."""
+    """Return the tasks with their queue positions and blockers, in the same order."""
     places = await positions(connection, found)
     blockers = await blocked_by(connection, found)
     return [Seen(task, places.get(task.seq), blockers.get(task.seq)) for task in found]
@@ -91,12 +92,12 @@ async def see(connection: AsyncConnection, found: Sequence[Task]) -> list[Seen]:
 async def page(
     connection: AsyncConnection, wanted: TaskFilter, *, limit: int, offset: int = 0, cursor: str | None = None
 ) -> TaskPage:
-    """Return up to `limit` matching tasks, newest first, behind `cursor` or from `offset` on.
+    """Return up to `limit` matching tasks, newest first, after `cursor` or from `offset` on.
 
-    Of a filter of which no index knows they are those among as many as a list looks through (`walks.py`), and of large
-    tasks as many as `MOST_OF_PAGE` admits.
+    For a filter without an index only as many tasks are checked as a list looks through (`walks.py`), and large tasks
+    end the page at `MOST_OF_PAGE` characters.
 
-    Raises `ValidationFailed` for a cursor that no page gave.
+    Raises `ValidationFailed` for a cursor that is not from a page.
     """
     total, capped = await filters.total(connection, wanted)
     if limit == 0:
@@ -114,7 +115,7 @@ async def page(
     count = fitting([row.size for row in rows[:limit]], MOST_OF_PAGE)
     found = [to_task(row[:-1]) for row in rows[:count]]
     last = found[-1].seq if len(rows) > count else None
-    # Of whom nothing is asked but in which list they stand, the page ends with the list.
+    # Without further conditions the page ends only where the list does.
     end = None if walk is None or not asked.conditions or last is not None else await walk.end(connection)
     items = await see(connection, await whole(connection, found))
     following = end if last is None else last

@@ -1,4 +1,4 @@
-"""Whose rows are read: the rooms of a `Visibility` as conditions."""
+"""SQL conditions for the rooms of a `Visibility`."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from treadle_server.store.tables import jobs, worker_jobs, workers
 
 
 def within(visibility: Visibility | None, room: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Return the condition that the room in a column is read; None reads all.
+    """Return the condition that the room in a column can be read; None allows all.
 
-    Rooms by name are looked up in an index. Beginnings are compared as they are: LIKE takes no heed of case on SQLite.
+    Rooms by name can use an index. Prefixes are not compared with LIKE, which ignores case on SQLite.
     """
     if visibility is None:
         return true()
@@ -22,28 +22,28 @@ def within(visibility: Visibility | None, room: ColumnElement[Any]) -> ColumnEle
 
 
 def seen_from(room: str | None, of: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Return the condition that the room in a column is `room` or one that is shared; None sees from all rooms."""
+    """Return the condition that the room in a column is `room` or a shared one; None allows all."""
     return true() if room is None else of.in_(sorted({room, *SHARED_ROOMS}))
 
 
 def reads(visibility: Visibility | None, room: str | None) -> ColumnElement[bool]:
-    """Return the condition that the room from which is looked is read, if it is one: from another nothing is seen."""
+    """Return the condition that `room` can be read: nothing is visible from one that can't. None allows all."""
     return true() if visibility is None or room is None or visibility.admits(room) else false()
 
 
 def jobs_within(visibility: Visibility | None) -> ColumnElement[bool]:
-    """Return the condition that a job is seen: those of the shared rooms are from every room that is read."""
+    """Return the condition that a job is visible; those of shared rooms are, to everybody who can read some room."""
     if visibility is None or visibility.is_blind:
         return within(visibility, jobs.c.room)
     return or_(within(visibility, jobs.c.room), jobs.c.room.in_(sorted(SHARED_ROOMS)))
 
 
 _ID = func.coalesce(workers.c.group, NO_POOL).concat("/").concat(func.coalesce(workers.c.name, NO_POOL))
-"""A worker's group and name as `access.rights.worker_id` writes them."""
+"""A worker's group and name in the form of `access.rights.worker_id`."""
 
 
 def workers_within(visibility: Visibility | None, own: OwnWorkers | None = None) -> ColumnElement[bool]:
-    """Return the condition that a worker is seen: it serves a job that is seen, or is the asker's own."""
+    """Return the condition that a worker is visible: it serves a visible job, or is the user's own."""
     if visibility is None:
         return true()
     serves = select(worker_jobs.c.job_num).join(jobs, jobs.c.num == worker_jobs.c.job_num)

@@ -1,10 +1,9 @@
-"""Windows of the task list that observers look at, or act on, in the orders of docs/protocol.md.
+"""Windows of the task list, which observers watch or act on, in the orders of docs/protocol.md.
 
-A window is filled from one segment of its order after the other. Pending tasks are read along the queue's index, lane
-by lane, so that nothing is sorted but the few candidates. A window that hangs on a place is read from there on, or from
-there back, wherever in the list that is: what stands before it is never read, and counted only up to a cap. One that
-begins far behind a list's head is read from its end if that is nearer, and in line from a place that is found
-(`depths.py`).
+A window is filled from its order's segments in turn. Pending tasks are read along the queue's index, lane by lane, so
+that only the few candidates are sorted. A window that is anchored to a place is read from there forward or backward,
+wherever in the list that is: the tasks before it are never read, and counted only up to a cap. A window far from the
+list's head is read from the list's end if that is nearer, and among pending tasks from a place found by `depths.py`.
 """
 
 from collections import Counter
@@ -29,13 +28,13 @@ from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.load import to_task
 
 FAR = 1_000
-"""From how many tasks on that are to be passed over a shorter way is looked for: from the list's end, or by a key."""
+"""From this offset on a shortcut is sought: reading from the list's end, or from a key."""
 
 
 async def anchor(connection: AsyncConnection, wanted: Window) -> SortKey | None:
-    """Return the place on which the window hangs, as it is now; None for the head of the list.
+    """Return the current place of the window's anchor; None for the head of the list.
 
-    One that hangs on a task that who asks does not see begins there too, as on one that does not exist.
+    An anchor that does not exist, or that the user can't see, means the head of the list too.
     """
     if (named := wanted.first or wanted.after or wanted.before) is None:
         return None
@@ -51,9 +50,9 @@ class Found(list[Task]):
     """The tasks of a window."""
 
     is_partial: bool = False
-    """Whether there may be more of them: not all tasks were looked through (`walks.py`)."""
+    """Whether there may be more matches, because not all tasks were looked through (`walks.py`)."""
     reached: int | None = None
-    """How many of the list were found where none were at the window's offset; None where there are some."""
+    """How many tasks the list turned out to have, if none were at the window's offset; None if there were some."""
 
 
 async def window(connection: AsyncConnection, wanted: Window, at: SortKey | None = None) -> Found:
@@ -64,7 +63,7 @@ async def window(connection: AsyncConnection, wanted: Window, at: SortKey | None
     mirrored = await _from_the_end(connection, wanted) if at is None else None
     if mirrored is not None and (found := await _read(connection, mirrored, None, backward=True)):
         return found
-    # From its end so few may be found that there is no page; what is found from its head tells where there is one.
+    # Reading from the end may find too few for a page; reading from the head then tells how far the list goes.
     return await _read(connection, wanted, at, backward=at is not None and wanted.before is not None)
 
 
@@ -85,10 +84,10 @@ async def _read(connection: AsyncConnection, wanted: Window, at: SortKey | None,
 
 
 def partial_total(wanted: Window, total: int, shown: int, reached: int | None = None) -> int:
-    """Return how long a list says it is that may lack tasks, of `total` that match; up to `shown` a window shows it.
+    """Return the length to report for a list that may lack some of its `total` matches and is shown up to `shown`.
 
-    In the order `updated` it has no more than are looked through: who jumps to its end must find something there. No
-    list has more than were `reached` where a window has found none at its place.
+    In the order `updated` it is no longer than what is looked through, so that a jump to its end finds something. Once
+    a window has found nothing at its offset, it is no longer than the `reached` number.
     """
     if reached is not None:
         return min(total, reached)
@@ -96,10 +95,10 @@ def partial_total(wanted: Window, total: int, shown: int, reached: int | None = 
 
 
 async def _from_the_end(connection: AsyncConnection, wanted: Window) -> Window | None:
-    """Return the window as it is read backward from the list's end, if that is nearer; None if it is not.
+    """Return the same window counted backward from the list's end, if that is nearer; otherwise None.
 
-    What is passed over is read, be it a million tasks to show the last ones. The order `updated`, of which there is no
-    index, has no end that a list looks at.
+    Tasks that an offset skips have to be read, even a million to show the last ones. The order `updated` has no index,
+    so a list can't be read from its end.
     """
     if wanted.offset < FAR or wanted.order == "updated":
         return None
@@ -112,12 +111,12 @@ async def _from_the_end(connection: AsyncConnection, wanted: Window) -> Window |
 
 
 async def _conditions(connection: AsyncConnection, wanted: Window) -> filters.Where:
-    # In the order of the queue each status is read by itself.
+    # In the order `position` each status is read separately.
     return await filters.conditions(connection, wanted.filter, names_few=len(ORDERS[wanted.order]) == 1)
 
 
 def _segments(wanted: Window, *, backward: bool = False) -> list[tuple[int, Segment]]:
-    """Return the segments of the window's order that its filter admits, with their numbers."""
+    """Return the segments of the window's order that its filter admits, with their indexes."""
     statuses = ALL if wanted.filter.status is None else frozenset(wanted.filter.status)
     found = [(i, segment) for i, segment in enumerate(ORDERS[wanted.order]) if segment.statuses & statuses]
     return found[::-1] if backward else found
@@ -126,9 +125,9 @@ def _segments(wanted: Window, *, backward: bool = False) -> list[tuple[int, Segm
 async def ahead_of(
     connection: AsyncConnection, wanted: Window, at: SortKey | None, found: Sequence[Task], total: int
 ) -> tuple[int, bool]:
-    """Return how many matching tasks stand before the window `found`, and whether counting stopped at the cap.
+    """Return how many matching tasks come before the window `found`, and whether counting stopped at the cap.
 
-    `total` is how many match in all: of a window without an anchor everything is known by it and the offset.
+    For a window without an anchor the offset and `total`, the number of all matches, tell the answer.
     """
     if at is None:
         return (wanted.offset if found else min(wanted.offset, total)), False
@@ -136,16 +135,16 @@ async def ahead_of(
         at = sort_key_of(found[0], wanted.order)
     elif wanted.before is not None:
         return 0, False
-    # Behind the last one that matches there is nothing, and it stands before that itself.
+    # The window after the last match is empty; the anchor itself comes before it.
     return await ahead(connection, wanted, at, inclusive=not found and wanted.after is not None)
 
 
 async def ahead(
     connection: AsyncConnection, wanted: Window, at: SortKey, *, inclusive: bool = False
 ) -> tuple[int, bool]:
-    """Return how many matching tasks stand before the place, with `inclusive` there too.
+    """Return how many matching tasks come before the place, or at it with `inclusive`.
 
-    The other one says whether counting stopped: at `filters.COUNT_CAP`, or where enough was looked through.
+    The second value tells whether counting stopped early: at `filters.COUNT_CAP`, or after looking through enough.
     """
     cap, found = filters.COUNT_CAP, 0
     where = await _conditions(connection, wanted)
@@ -173,7 +172,7 @@ async def ahead(
 
 
 class _Reader:
-    """Fills a window from one segment after the other, forward or backward."""
+    """Fills a window from its segments in turn, forward or backward."""
 
     def __init__(self, connection: AsyncConnection, wanted: Window, where: filters.Where, *, backward: bool) -> None:
         self.found: list[Task] = []
@@ -185,14 +184,14 @@ class _Reader:
         self._limit = wanted.limit
         self._offset = wanted.offset
         self.passed = 0
-        """How many were passed over for the offset."""
+        """How many tasks were skipped for the offset."""
 
     @property
     def is_full(self) -> bool:
         return len(self.found) >= self._limit
 
     async def take(self, segment: Segment, sort_key: tuple[Any, ...] | None) -> None:
-        """Read on in the segment, from the place on if there is one."""
+        """Read more tasks from a segment, from the place on if there is one."""
         missing = self._limit - len(self.found)
         if segment is PENDING and not self._where.is_narrow:
             rows, passed = await self._pending(sort_key, missing)
@@ -203,7 +202,7 @@ class _Reader:
         self.found += rows
 
     async def _others(self, segment: Segment, sort_key: tuple[Any, ...] | None, limit: int) -> tuple[list[Task], int]:
-        """Read what is not in line; the other one is how many were passed over before it."""
+        """Read from a segment other than the queue; return the tasks and how many were skipped."""
         beyond: list[ColumnElement[bool]] = []
         if sort_key is not None:
             beyond.append(segment.beyond(sort_key, backward=self._backward, inclusive=self._wanted.first is not None))
@@ -220,7 +219,7 @@ class _Reader:
         return [], await walks.count(self._connection, source.seqs(limit=self._offset))
 
     async def _pending(self, sort_key: tuple[Any, ...] | None, limit: int) -> tuple[list[Task], int]:
-        """Read the head of each lane along the index and merge them."""
+        """Read the first tasks of each lane along the index and merge them; return them and how many were skipped."""
         job = self._wanted.filter.job
         if sort_key is None and self._offset >= FAR and not self._where.beside_line:
             num = None if job is None else await filters.job_num(self._connection, job)
@@ -254,9 +253,9 @@ class _Reader:
 async def freeze(
     connection: AsyncConnection, wanted: TaskFilter, *, order: str, limit: int
 ) -> tuple[Sequence[Any], bool]:
-    """Return up to `limit` matching tasks in the order, rows of what `FrozenTask` has, and whether there are more.
+    """Return up to `limit` matching tasks in the order, as rows of `FrozenTask`'s fields, and whether there are more.
 
-    One statement reads them, so that all are of one moment: none is missed or doubled because it moves meanwhile.
+    A single statement reads one moment's list, so no task is missed or repeated because it moves meanwhile.
     """
     where = await filters.conditions(connection, wanted)
     columns = (tasks.c.id, tasks.c.version, tasks.c.status, tasks.c.job_name)

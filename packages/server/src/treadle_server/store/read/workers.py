@@ -1,4 +1,4 @@
-"""Workers with what they serve and what they hold."""
+"""Workers with the jobs that they serve and the runs that they hold."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,11 +24,11 @@ _BY_ID = select(*_COLUMNS).where(workers.c.id == bindparam("worker_id"))
 
 
 MOST_RUNNING = 100
-"""Runs that are listed of a worker."""
+"""Most runs of a worker that are listed."""
 
 
 class HeldView(NamedTuple):
-    """A run that a worker holds, as `HeldRun`."""
+    """A run that a worker holds, with the fields of `HeldRun`."""
 
     task_id: str
     run_id: int
@@ -44,7 +44,7 @@ class WorkerView:
     worker: Worker
     jobs: list[str] = field(default_factory=list)
     running: list[HeldView] = field(default_factory=list)
-    """What it holds, the `MOST_RUNNING` that came first."""
+    """The first `MOST_RUNNING` of its runs."""
     running_count: int = 0
     used: int = 0
 
@@ -57,7 +57,7 @@ async def get(connection: AsyncConnection, worker_id: WorkerId) -> Worker:
 
 
 async def find(connection: AsyncConnection, worker_id: WorkerId) -> Worker | None:
-    """Return the worker, without the jobs that it serves, or None when there is none."""
+    """Return the worker, without the jobs that it serves; None when it does not exist."""
     row = (await connection.execute(_BY_ID, {"worker_id": worker_id})).first()
     return None if row is None else to_worker(row)
 
@@ -73,7 +73,7 @@ async def page(
 ) -> tuple[list[Worker], int]:
     """Return the workers that serve a job seen from `room` (None: all), newest first, and how many there are.
 
-    Seen are those that serve a job which who reads the rooms of `visibility` sees, and the asker's `own`.
+    Visible are workers that serve a job visible within `visibility`, and the user's `own`.
     """
     where = [workers_within(visibility, own), reads(visibility, room)]
     if room is not None:
@@ -88,9 +88,9 @@ async def page(
 async def view(
     connection: AsyncConnection, found: Sequence[Worker], visibility: Visibility | None = None
 ) -> list[WorkerView]:
-    """Return the workers with their jobs, runs and the weight of what they hold.
+    """Return the workers with their jobs, their runs and the weight of these.
 
-    Jobs and runs are named as far as who reads the rooms of `visibility` sees them.
+    Only jobs and runs that are visible within `visibility` are named.
     """
     views = {worker.id: WorkerView(worker) for worker in found}
     if not views:
@@ -135,13 +135,13 @@ async def view(
 async def is_seen(
     connection: AsyncConnection, worker_id: WorkerId, visibility: Visibility, own: OwnWorkers | None
 ) -> bool:
-    """Return whether there is such a worker, and it is one that `page` would have."""
+    """Return whether the worker exists and `page` would list it."""
     statement = select(workers.c.id).where(workers.c.id == worker_id, workers_within(visibility, own))
     return (await connection.execute(statement)).first() is not None
 
 
 async def holding(connection: AsyncConnection, worker_id: WorkerId) -> dict[tuple[TaskId, int], int]:
-    """Return the weight of each run, by (task id, run id), that is the worker's."""
+    """Return the weight of each of the worker's leased runs, by (task id, run id)."""
     statement = select(tasks.c.id, tasks.c.run_id, tasks.c.weight).where(
         tasks.c.worker_id == worker_id, status_in(*LEASED)
     )

@@ -1,1 +1,1 @@
-"""What holds for SQLite alone: its writer, its rows, and the lock that keeps a second server away."""
+"""SQLite's side of the store: its writer, its readers, and the lock that keeps a second server away."""

@@ -1,4 +1,4 @@
-"""SQLite has one server: a second one on the same file would not hear what the first one does."""
+"""The lock that allows one server for an SQLite file: a second one would not learn of the first one's changes."""
 
 import os
 from collections.abc import Iterator
@@ -13,16 +13,15 @@ from treadle_server.store.sqlite.places import file_of
 
 
 class DatabaseInUse(ValidationFailed):
-    """Another process holds the lock."""
+    """Another process holds the database's lock."""
 
 
 @contextmanager
 def hold_lock(url: URL) -> Iterator[None]:
-    """Keep other servers from an SQLite file during the block; the system lets go of it when the process ends.
+    """Lock an SQLite file against other servers during the block; the system releases it when the process ends.
 
-    Raises `DatabaseInUse` when there is another one, and `ValidationFailed` when the file can't be made or locked, or
-    has several names.
-    PostgreSQL may have any number of servers.
+    Raises `DatabaseInUse` when another server has it, and `ValidationFailed` when the lock file can't be created or
+    locked, or the database has several names. For PostgreSQL, which may have any number of servers, it does nothing.
     """
     if url.get_backend_name() != "sqlite":
         yield
@@ -50,7 +49,7 @@ def hold_lock(url: URL) -> Iterator[None]:
                 f"another server is using {url.database}: stop it, or let several servers share a PostgreSQL"
                 " (TREADLE_DATABASE_URL)"
             ) from None
-        except OSError as error:  # a file system over a network may keep no locks
+        except OSError as error:  # a network file system may not support locks
             raise ValidationFailed(
                 f"the lock file {path} can't be locked ({error.strerror or error}): put the database on a"
                 " local disk, or use PostgreSQL (TREADLE_DATABASE_URL)"
@@ -64,8 +63,8 @@ def hold_lock(url: URL) -> Iterator[None]:
 def _check_names(file: Path) -> None:
     """Raise `ValidationFailed` for a file with a second name (a hard link).
 
-    By each name SQLite has another log beside it, and the servers another lock: two that have it open damage it, and
-    one that comes by the other name does not find what was committed last.
+    With each name SQLite would use a different log, and servers a different lock: two that open it at once damage it,
+    and a server that opens it by the other name misses the latest commits.
     """
     if file.is_file() and (names := file.stat().st_nlink) > 1:
         raise ValidationFailed(

@@ -1,4 +1,4 @@
-"""Whether SQLite's files still stand where they were opened: what is written into removed ones nobody finds again."""
+"""Detect that SQLite's files were removed or replaced while they are open: what is written to them then is lost."""
 
 import os
 from pathlib import Path
@@ -6,43 +6,43 @@ from pathlib import Path
 from sqlalchemy.engine import URL
 
 SIDES = ("-wal", "-shm", "-journal")
-"""What SQLite has beside a file: the endings of their names."""
+"""Suffixes of the files that SQLite keeps next to a database."""
 
 
 def file_of(url: URL) -> Path:
-    """Return the path of SQLite's database, which every URL of it has that `parse_url` takes.
+    """Return the path of SQLite's database, for a URL from `parse_url`.
 
-    Of a link it is that of the file to which it leads: SQLite has the log beside that, and who comes by another name is
-    to find the same lock there. One that leads to nothing stays, for whoever says so.
+    A symbolic link is resolved: SQLite keeps the log next to its target, and a server that uses another name must find
+    the same lock there. A broken link is returned as it is, to be reported later.
     """
     return _followed(url.database or "")
 
 
 def _followed(database: str) -> Path:
-    # As a Path's own they raise where they may not look, of which whoever opens it tells.
+    # Unlike Path's methods, these don't raise where permission is missing, which is reported on opening.
     is_link = os.path.islink(database) and os.path.exists(database)  # noqa: PTH110, PTH114
     return Path(os.path.realpath(database) if is_link else database)
 
 
 class FilesMoved(OSError):
-    """A file of the database was removed, or another one was put in its place."""
+    """A file of the database was removed or replaced."""
 
 
 class FilesInPlace:
-    """The database's file and its log, by the numbers that the file system gave them.
+    """The database's file and its log, identified by their inode numbers.
 
-    A process goes on writing into a file that was removed, without any error: the server took tasks and said that they
-    were kept, and with its end all of them were gone. A look takes microseconds, a small part of the quickest commit.
+    A process can go on writing to a removed file without any error: the server confirmed tasks as stored, and when it
+    ended they were all gone. A check takes microseconds, a small part of the quickest commit.
     """
 
     def __init__(self, database: str | None) -> None:
-        """`database` is the path that SQLAlchemy's URL has; what is no file has nothing to be looked at."""
+        """`database` is the path in SQLAlchemy's URL; for a database that is not a file nothing is checked."""
         is_file = database and database != ":memory:" and not database.startswith("file:")
         paths = [database, f"{_followed(database)}-wal"] if database and is_file else []
         self._numbers: dict[str, int | None] = dict.fromkeys(paths)
 
     def check(self) -> None:
-        """Raise `FilesMoved` unless each is the one that was there first; the log comes with the first transaction."""
+        """Raise `FilesMoved` unless each file is still the original; the log appears with the first transaction."""
         for path, first in self._numbers.items():
             number = _number_of(path)
             if first is None:
@@ -56,6 +56,6 @@ class FilesInPlace:
 
 def _number_of(path: str) -> int | None:
     try:
-        return os.stat(path).st_ino  # noqa: PTH116 - a Path takes half as long again, and this is asked with each commit
+        return os.stat(path).st_ino  # noqa: PTH116 - Path.stat takes half as long again, and this runs with each commit
     except FileNotFoundError:
         return None

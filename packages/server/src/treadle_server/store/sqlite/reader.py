@@ -1,8 +1,8 @@
-"""SQLite's connections that read: aiosqlite's, with one way to the thread and back for each statement.
+"""SQLite's read connections: aiosqlite's, with one round trip to the thread for each statement.
 
-Through SQLAlchemy a statement goes there four times, for its cursor, the statement, its rows and the cursor's end, a
-transaction's BEGIN as often, and each way back waits until the loop is done with whatever it is at. Beside a drain,
-whose batches take it 10 to 20 ms each, a request that reads once went there nine times, and goes there twice.
+Through SQLAlchemy a statement takes four round trips, to open the cursor, execute, fetch and close it, and a BEGIN as
+many, and each answer waits until the loop is done with whatever it is busy with. During a drain, whose batches keep the
+loop busy for 10 to 20 ms each, a request with a single read took nine round trips, and now takes two.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from aiosqlite.core import _STOP_RUNNING_SENTINEL
 Rows = list[tuple[Any, ...]]
 
 AGAIN = 0.01
-"""Seconds after which a statement that is broken off is interrupted again."""
+"""Seconds between attempts to interrupt a statement."""
 
 
 class _Done(NamedTuple):
-    """What a statement that was run has told."""
+    """The result of a statement."""
 
     rows: Rows
     description: Any
@@ -31,7 +31,7 @@ class _Done(NamedTuple):
 
 
 class ReadingConnection(aiosqlite.Connection):
-    """A connection whose cursors have every row at once."""
+    """A connection whose cursors fetch all rows at once."""
 
     is_to_begin = False
     """Whether the next statement begins a transaction."""
@@ -39,19 +39,20 @@ class ReadingConnection(aiosqlite.Connection):
 
     @classmethod
     def made(cls, *args: Any, **options: Any) -> "ReadingConnection":
-        """Return a connection that is opened when it is awaited; the arguments are those of `sqlite3.connect`."""
+        """Return a connection that is opened when it is awaited; takes the arguments of `sqlite3.connect`."""
         made = cls(partial(sqlite3.connect, *args, **options), iter_chunk_size=1)
-        made._thread.daemon = True  # as SQLAlchemy has it
+        made._thread.daemon = True  # as SQLAlchemy does
         return made
 
     def cursor(self) -> "_Cursor":  # type: ignore[override]
-        """Return a cursor; nothing is asked of the thread."""
+        """Return a cursor, without a round trip to the thread."""
         return _Cursor(self)
 
     async def done(self, statement: str, parameters: Sequence[Any], *, is_many: bool) -> _Done:
-        """Run a statement, within a transaction if one is to begin, and return all that came of it.
+        """Run a statement, after a BEGIN if one is due, and return its result.
 
-        One whose caller is cancelled is broken off: its thread would go on, and outlive the loop that it answers to.
+        When the caller is cancelled the statement is interrupted: otherwise its thread would go on, and outlive the
+        loop that it answers to.
         """
         begins, self.is_to_begin = self.is_to_begin, False
         self._is_begun = self._is_begun or begins
@@ -80,26 +81,26 @@ class ReadingConnection(aiosqlite.Connection):
         self._connection = self._connector()
 
     def _asked(self, function: Callable[[], Any]) -> "asyncio.Future[Any]":
-        """Have the thread call a function, and return what its answer will be.
+        """Make the thread call a function, and return a future of its result.
 
-        The loop may be closed by then: of one who was cancelled nobody may have waited for what was still to be done.
+        The loop may be closed by the time it answers, if the caller was cancelled and nobody waited for the rest.
         """
         answer = asyncio.get_running_loop().create_future()
         self._tx.put_nowait((None, partial(_answer, answer, function)))
         return answer
 
     async def _break_off(self) -> None:
-        """End the statement that runs, or is about to: it is over when what comes behind it is."""
+        """Interrupt the current statement, and wait until it is over: that is when a no-op queued after it is done."""
         if self._connection is None or not self._running:
-            return  # closed meanwhile, and the statement with it
+            return  # closed meanwhile, which ends the statement
         behind = asyncio.ensure_future(self._execute(_nothing))
         while not behind.done():
-            # One that has not begun yet is none that SQLite could interrupt.
+            # Repeatedly, because SQLite can't interrupt a statement that has not begun yet.
             self._connection.interrupt()
             await asyncio.wait([behind], timeout=AGAIN)
 
     def stop(self) -> None:
-        """Have the thread close the connection and end. It answers nobody: whose loop it was may be closed by then."""
+        """Make the thread close the connection and end. Nothing is answered, because the loop may be closed by then."""
         self._running = False
         self._tx.put_nowait((None, self._stopped))
 
@@ -119,9 +120,9 @@ class ReadingConnection(aiosqlite.Connection):
 def _answer(answer: "asyncio.Future[Any]", function: Callable[[], Any]) -> None:
     try:
         told = partial(_tell, answer.set_result, function())
-    except BaseException as error:  # noqa: BLE001 - told to who asked, whatever it is
+    except BaseException as error:  # noqa: BLE001 - passed on to the caller
         told = partial(_tell, answer.set_exception, error)
-    with suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
+    with suppress(RuntimeError):  # the loop is closed: nobody waits for the answer
         answer.get_loop().call_soon_threadsafe(told, answer)
 
 
@@ -148,7 +149,7 @@ def _run(
 
 
 class _Cursor:
-    """What SQLAlchemy asks of aiosqlite's cursors."""
+    """The part of aiosqlite's cursor that SQLAlchemy uses."""
 
     arraysize = 1
 

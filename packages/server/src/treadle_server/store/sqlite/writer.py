@@ -1,10 +1,10 @@
-"""SQLite's writer: one connection, used on the event loop's own thread, committed on another.
+"""SQLite's writer: one connection that runs statements on the event loop's own thread, and slow commits on another.
 
 A statement takes SQLite 10 to 30 microseconds; handing it to a thread and waiting for the answer takes ten times that.
-One submit needs 27 such hand-overs: 4.4 ms of processor time, against 1.3 ms with statements that run where they are
-called (both in one run, 2 cores; a drain through the engine: 3,500 against 6,100 tasks a second). A commit syncs the
-disk: where that takes less than handing it to a thread and back, it is done in place too, and on a thread where the
-disk is slow. A database that another process has locked is asked for again with growing pauses.
+A submit needed 27 such hand-overs: 4.4 ms of processor time, against 1.3 ms with statements run in place (both in one
+run, 2 cores; a drain through the engine: 3,500 against 6,100 tasks a second). A commit syncs the disk: it runs in place
+too where that is quicker than a round trip to a thread, and on a thread where the disk is slow. When another process
+has locked the database, the writer retries with growing pauses.
 """
 
 import asyncio
@@ -28,41 +28,41 @@ T = TypeVar("T")
 Rows: TypeAlias = CursorResult[*tuple[Any, ...]]
 
 FIRST_PAUSE = 0.01
-"""Seconds before a locked database is asked for again; each pause doubles, with jitter (Z9)."""
+"""Seconds before the first retry on a locked database; each pause doubles, with jitter (Z9)."""
 
 TRIES = 10
-"""How often it is asked before the writer gives up: about ten seconds in all."""
+"""Attempts before the writer gives up: about ten seconds in all."""
 
 
 QUICK = 0.005
-"""Seconds: a commit within this is not worth a thread. A loop that is busy gives the thread its turn back only after up
-to 5 ms: with a disk that syncs in 0.4 ms a drain went from 14,000 to 18,000 tasks/s when commits of 1 to 2 ms, of some
-hundred tasks each, came back from the thread into the loop."""
+"""Seconds; a quicker commit is not worth a thread, because a busy loop takes up to 5 ms to resume after one. With a
+disk that syncs in 0.4 ms a drain went from 14,000 to 18,000 tasks/s when commits of 1 to 2 ms, of some hundred tasks
+each, moved from the thread to the loop."""
 
 LARGE = 5_000
-"""Rows of a transaction whose commit is worth a thread however quick the disk is: that of 50,000 deliveries to
-webhooks, with the log written back behind it, took half a second."""
+"""Rows of a transaction whose commit is worth a thread however quick the disk is: a commit of 50,000 webhook
+deliveries, with the checkpoint after it, took half a second."""
 
 LOOK_AGAIN = 200
-"""Commits on the thread after which one in place shows whether the disk is quick again."""
+"""Commits on the thread after which one is tried in place, to see whether the disk is quick again."""
 
 
 MOST_TOGETHER = 64
-"""Rows that a statement is run for at once: each number of them is a text of its own, which the driver remembers."""
+"""Rows in one statement at most: each number of rows makes another text, which the driver caches."""
 
 MOST_TEXTS = 512
-"""Texts of statements that are kept, by the driver too; those that are long not used are made anew."""
+"""Size of the caches of statement texts, here and in the driver; the least recently used are dropped."""
 
 
 class Statements(Protocol):
     """An open transaction, as the store uses it: SQLAlchemy's `AsyncConnection`, or `InlineConnection`."""
 
     async def execute(self, statement: Executable, parameters: Any = None, /) -> Rows:
-        """Run a statement of SQLAlchemy's; a list of parameters runs it for each of them."""
+        """Run a SQLAlchemy statement; with a list of parameters, once for each."""
         ...
 
     async def exec_driver_sql(self, statement: str, parameters: Any = None, /) -> Rows:
-        """Run SQL as the driver takes it, with its parameters in the driver's own style."""
+        """Run SQL text, with parameters in the driver's style."""
         ...
 
     async def run_sync(self, function: Callable[[Connection], T], /) -> T:
@@ -71,7 +71,7 @@ class Statements(Protocol):
 
 
 class InlineConnection:
-    """SQLite's writer in a transaction; none of its methods waits."""
+    """SQLite's writer in a transaction; none of its methods actually waits."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -80,11 +80,11 @@ class InlineConnection:
         self.driver = driver
 
     async def execute(self, statement: Executable, parameters: Any = None, /) -> Rows:
-        """Run a statement of SQLAlchemy's; a list of parameters runs it for each of them."""
+        """Run a SQLAlchemy statement; with a list of parameters, once for each."""
         return self._connection.execute(statement, parameters)
 
     async def exec_driver_sql(self, statement: str, parameters: Any = None, /) -> Rows:
-        """Run SQL as the driver takes it, with its parameters in the driver's own style."""
+        """Run SQL text, with parameters in the driver's style."""
         return self._connection.exec_driver_sql(statement, parameters)
 
     async def run_sync(self, function: Callable[[Connection], T], /) -> T:
@@ -92,23 +92,23 @@ class InlineConnection:
         return function(self._connection)
 
     def close(self) -> None:
-        """Give the connection up."""
+        """Close the connection."""
         self._connection.close()
 
     def data_version(self) -> int | None:
-        """Return a number that stands as long as no other connection has written."""
+        """Return a number that stays the same while no other connection writes."""
         [(version,)] = self.fetch("PRAGMA data_version")
         return int(version)
 
     def fetch(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run SQL on the driver itself and return its rows as they come; the hot path's way."""
+        """Run SQL on the driver itself and return its raw rows; for the hot path."""
         try:
             return self.driver.execute(statement, parameters).fetchall()
         except _NAMED as error:
             raise _named(statement, error) from error
 
     def run_many(self, statement: str, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> int:
-        """Run SQL on the driver itself for each row of parameters, and return how many rows it changed in all.
+        """Run SQL on the driver itself once for each row of parameters, and return how many rows were changed in all.
 
         The parameters are a sequence for `?`, or a mapping for `:name`; newer Pythons refuse a sequence for `?1`.
         """
@@ -118,18 +118,18 @@ class InlineConnection:
             raise _named(statement, error) from error
 
     def run_together(self, statement: str, shared: Sequence[Any], rows: Sequence[Sequence[Any]]) -> int:
-        """Run SQL on the driver itself for all rows of parameters, and return how many rows it changed in all.
+        """Run SQL on the driver itself for all rows of parameters together, and return how many rows were changed.
 
-        For the `{rows}` in it stands a table of them, whose columns are `column1` and so on; `shared` are the
-        parameters before. Run for each row by itself it opens some twenty indexes for each: a claim then took 5.3
-        microseconds, of which 3.5 are left.
+        `{rows}` in it becomes a VALUES list of them, with columns `column1` and so on; `shared` are the parameters
+        before it. Run once for each row, SQLite opens some twenty indexes each time: a claim took 5.3 microseconds, and
+        now takes 3.5.
         """
         return sum(done.rowcount for done in self._together(statement, shared, rows))
 
     def fetch_together(
         self, statement: str, shared: Sequence[Any], rows: Sequence[Sequence[Any]]
     ) -> list[tuple[Any, ...]]:
-        """Run such a query, and return what it finds for all rows of parameters."""
+        """Run such a query, and return the rows that it finds."""
         return [row for done in self._together(statement, shared, rows) for row in done.fetchall()]
 
     def _together(
@@ -147,7 +147,7 @@ class InlineConnection:
 
 @lru_cache(maxsize=MOST_TEXTS)
 def _with_rows(statement: str, count: int, width: int) -> str:
-    """Return the statement with so many rows of parameters."""
+    """Return the statement with `count` rows of `width` parameters."""
     row = f"({', '.join('?' * width)})"
     return statement.format(rows=f"(VALUES {', '.join([row] * count)})")
 
@@ -156,13 +156,13 @@ _NAMED = (sqlite3.IntegrityError, sqlite3.OperationalError)
 
 
 def _named(statement: str, error: sqlite3.Error) -> DBAPIError:
-    """Return one of the driver's errors as SQLAlchemy has it, so that they are told apart in one place."""
+    """Return a driver's error as SQLAlchemy's, so that one place can classify both."""
     kind = IntegrityError if isinstance(error, sqlite3.IntegrityError) else OperationalError
     return kind(statement, None, error)
 
 
 class InlineWriter:
-    """Lends the one connection that writes, a transaction at a time; its BEGIN, COMMIT and ROLLBACK are given here."""
+    """Lends the only writing connection, one transaction at a time, and sends BEGIN, COMMIT and ROLLBACK itself."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -170,7 +170,7 @@ class InlineWriter:
         self._files = FilesInPlace(engine.url.database)
         self._turn = asyncio.Lock()
         self._pace = 0.0
-        """Seconds that a commit in place takes, smoothed."""
+        """Smoothed seconds that a commit in place takes."""
         self._threaded = 0
         self._committer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="treadle-commit")
 
@@ -210,7 +210,7 @@ class InlineWriter:
             began = perf_counter()
             commit()
             took = min(perf_counter() - began, 2 * QUICK)
-            # One that was tried after many on the thread says by itself how quick the disk is now.
+            # After many on the thread, a single commit in place replaces the old average.
             self._pace = took if self._threaded else self._pace + (took - self._pace) * 0.1
             self._threaded = 0
         else:
@@ -218,7 +218,7 @@ class InlineWriter:
             await self._commit_on_thread(commit)
 
     async def _commit_on_thread(self, commit: Callable[[], None]) -> None:
-        """Wait for the commit even when the caller is cancelled: what was begun is to be known."""
+        """Wait for the commit even when the caller is cancelled, so that its outcome is known."""
         done = asyncio.get_running_loop().run_in_executor(self._committer, commit)
         try:
             await asyncio.shield(done)
@@ -235,7 +235,7 @@ class InlineWriter:
 
 
 async def _lock(driver: sqlite3.Connection) -> None:
-    """Take SQLite's write lock, before anything is read: who finds out late that it is taken could not wait for it."""
+    """Take SQLite's write lock before reading anything: a transaction that read first could not wait for it later."""
     for attempt in range(TRIES):
         try:
             driver.execute("BEGIN IMMEDIATE")

@@ -1,4 +1,4 @@
-"""The tables: what Treadle keeps, and the invariants that the database itself holds; a module for each matter."""
+"""The tables, with the invariants that the database itself enforces; one module for each subject."""
 
 from treadle_server.store.tables.base import metadata, status_in
 from treadle_server.store.tables.of_access import signing_keys, tokens

@@ -1,4 +1,4 @@
-"""What the tables are made with: their metadata, the names of constraints, and conditions as the indexes spell them."""
+"""Building blocks of the tables: metadata, naming of constraints, and conditions spelt as in the indexes."""
 
 from enum import StrEnum
 
@@ -25,25 +25,26 @@ def quoted(values: object) -> str:
 def either(column: str, *values: str) -> str:
     """Return the condition that the column has one of the values.
 
-    SQLite makes a table of an IN with more than two values anew for each row that it writes: 3 of 11 microseconds of
-    a claim went into such tables of checks and partial indexes. It also proves an index's OR from one of its parts.
+    For an IN with more than two values SQLite builds a temporary table for each row that it writes: this took 3 of a
+    claim's 11 microseconds, for checks and partial indexes. It can also prove an index's OR condition from one part of
+    it.
     """
     return "(" + " OR ".join(f"{column} = '{value}'" for value in values) + ")"
 
 
 def one_of(column: str, values: type[StrEnum]) -> CheckConstraint:
-    """Return the constraint that the column has one of the values of the enum."""
+    """Return the constraint that the column has one of the enum's values."""
     return CheckConstraint(either(column, *values), name=f"{column}_known")
 
 
 IS_LEASED = f"status IN ({quoted(LEASED)})"
-"""The condition that a task is claimed or running, as the indexes say it."""
+"""The condition that a task is claimed or running, spelt as in the indexes."""
 
 
 def status_in(*statuses: Status) -> ColumnElement[bool]:
-    """Return the condition that a task's status is one of these, spelt with literals as in the partial indexes.
+    """Return the condition that a task's status is one of these, with literals as in the partial indexes.
 
-    With a bound value neither planner could prove that such an index applies.
+    With bound values neither planner could prove that such an index applies.
     """
     if len(statuses) == 1:
         return literal_column(f"tasks.status = '{statuses[0]}'")

@@ -1,4 +1,4 @@
-"""The tables of who may ask: tokens, and the keys that sign credentials."""
+"""The tables of access: tokens, and the keys that sign temporary credentials."""
 
 from sqlalchemy import Boolean, Column, Index, LargeBinary, String, Table
 
@@ -31,4 +31,4 @@ signing_keys = Table(
     Column("valid_until", Instant),
 )
 
-"""Keys of temporary credentials: the one without an end signs, the others only verify until theirs."""
+"""Keys of temporary credentials: the one without `valid_until` signs; the others only verify, until that time."""

@@ -1,4 +1,4 @@
-"""The table of artifacts, whose objects stand in a store of their own."""
+"""The table of artifacts; their content is in an object store."""
 
 from sqlalchemy import (
     CheckConstraint,
@@ -37,6 +37,6 @@ artifacts = Table(
     Index(None, "expires_at"),
 )
 
-"""Files of runs: those that are stored, and those whose upload was announced; the objects are kept elsewhere."""
+"""Files of runs: those that are stored, and those whose upload was announced. The content is kept elsewhere."""
 
 partial_index("ix_artifacts_uploading", artifacts.c.created_at, where="state = 'uploading'")

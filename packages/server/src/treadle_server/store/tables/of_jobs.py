@@ -1,4 +1,4 @@
-"""The tables of jobs: their schemas, the lanes of their queues, and how many tasks stand where."""
+"""The tables of jobs: their schemas, the lanes of their queues, and counts of their tasks."""
 
 from sqlalchemy import (
     Boolean,
@@ -51,7 +51,7 @@ job_schemas = Table(
     Column("created_at", Instant, nullable=False),
 )
 
-"""Every schema that a job has had: pending tasks keep the one that they were checked against."""
+"""Every schema that a job has had: pending tasks keep the one that they were validated against."""
 
 lanes = Table(
     "lanes",
@@ -73,7 +73,7 @@ lane_counts = Table(
     Column("n", BigKey, nullable=False),
 )
 
-"""How many tasks stand where; the priority is kept for pending ones only and 0 otherwise."""
+"""The kept counts of tasks; only pending tasks are counted by priority, others with 0."""
 
 count_deltas = Table(
     "count_deltas",
@@ -85,7 +85,8 @@ count_deltas = Table(
     Column("n", BigKey, nullable=False),
 )
 
-"""PostgreSQL: changes of `lane_counts` that are not folded in yet, so that writers never wait for one row."""
+"""PostgreSQL: changes of `lane_counts` that are not folded in yet; without them writers would wait for the same
+rows."""
 
 past_outcomes = Table(
     "past_outcomes",
@@ -95,4 +96,4 @@ past_outcomes = Table(
     Column("n", BigKey, nullable=False),
 )
 
-"""How many tasks came to an end and have left it again, or were removed."""
+"""How many tasks reached a terminal status and have since left it, or were removed."""

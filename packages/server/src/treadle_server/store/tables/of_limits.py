@@ -1,4 +1,4 @@
-"""The tables of limits: what each allows, what is used of it, which tokens are left, and which lines wait for room."""
+"""The tables of limits: what each allows, its use, the tokens left, and the lines that wait for room."""
 
 from sqlalchemy import CheckConstraint, Column, Double, ForeignKey, Index, Integer, String, Table, UniqueConstraint
 
@@ -28,7 +28,7 @@ limits = Table(
     CheckConstraint("concurrency >= 1 AND rate_count >= 1 AND rate_burst >= 1", name="amounts_positive"),
 )
 
-"""Its number is made of its room and name (`domain/limits.py`): a limit that is made again is the same one."""
+"""`num` is derived from the room and name (`domain/limits.py`), so a limit that is created again is the same one."""
 
 limit_uses = Table(
     "limit_uses",
@@ -44,7 +44,8 @@ limit_uses = Table(
     sqlite_with_rowid=False,
 )
 
-"""What a run counts for, from its claim until its code has stopped. A bucket is a limit for one of its keys."""
+"""What a run counts against limits, from its claim until its code has stopped. A bucket is a limit for one of its
+keys."""
 
 limit_tokens = Table(
     "limit_tokens",
@@ -59,7 +60,7 @@ limit_tokens = Table(
     sqlite_with_rowid=False,
 )
 
-"""The tokens that a bucket had at an instant; one without a row is full. A line that waits may go on at `opens_at`."""
+"""The tokens that a bucket had at `filled_at`; one without a row is full. A waiting line may go on at `opens_at`."""
 
 limit_lines = Table(
     "limit_lines",
@@ -76,4 +77,5 @@ limit_lines = Table(
     sqlite_with_rowid=False,
 )
 
-"""Lines that wait, each for the bucket that has no room for its first task, in the order of these; rank: -priority."""
+"""Waiting lines, each with the bucket that has no room for its first task, and that task's place; `rank` is
+-priority."""

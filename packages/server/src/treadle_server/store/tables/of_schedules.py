@@ -1,4 +1,4 @@
-"""The tables of schedules and of the ticks that made a task."""
+"""The tables of schedules, and of ticks that made a task."""
 
 from sqlalchemy import (
     Boolean,
@@ -59,4 +59,4 @@ schedule_ticks = Table(
     Index(None, "task_seq"),
 )
 
-"""Which task was made for which tick: there are never two for one. What was run by hand has none."""
+"""The task that each tick made, never more than one. Tasks that were triggered by hand have no tick."""

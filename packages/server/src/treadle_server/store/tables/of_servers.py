@@ -1,4 +1,4 @@
-"""The tables of the database itself: facts about it, the servers that share it, and where keys come from."""
+"""The tables about the database itself: facts, the servers that share it, and the sequences of keys."""
 
 from sqlalchemy import Boolean, Column, Sequence, String, Table, Text
 
@@ -12,8 +12,8 @@ meta = Table(
     Column("value", Text, nullable=False),
 )
 
-"""Small facts about the database itself, such as when a server last had it. On PostgreSQL migration 0019 has a check of
-the row that names the exclusive writer."""
+"""Small facts about the database, such as when a server last used it. On PostgreSQL migration 0019 adds a check of the
+row that names the exclusive writer."""
 
 servers = Table(
     "servers",
@@ -25,10 +25,11 @@ servers = Table(
     Column("wants_each", Boolean, nullable=False),
 )
 
-"""PostgreSQL: the servers that share the database, how many notices each has sent, and whether it wants each change."""
+"""PostgreSQL: the servers that share the database, how many notices each has sent, and whether it wants every
+change."""
 
 SEQUENCES = {
     name: Sequence(f"treadle_{name}", metadata=metadata) for name in ("task_seq", "job_num", "lane_id", "target_num")
 }
 
-"""PostgreSQL: where keys come from. SQLite has one writer, which counts by itself."""
+"""PostgreSQL's sequences of keys. SQLite has one writer, which counts by itself."""

@@ -1,4 +1,4 @@
-"""The tables of steps that tasks keep, and of messages that are sent to them."""
+"""The tables of tasks' steps, and of messages sent to tasks."""
 
 from sqlalchemy import CheckConstraint, Column, Double, ForeignKey, Integer, String, Table, UniqueConstraint
 
@@ -24,7 +24,7 @@ task_steps = Table(
     CheckConstraint(either("kind", "call", "sleep", "receive"), name="kind_known"),
 )
 
-"""What a task's code has done once, in the order in which it was kept; `tasks.steps` says how many there are."""
+"""Steps that a task's code has completed once, in the order in which they were saved; `tasks.steps` is their number."""
 
 task_messages = Table(
     "task_messages",
@@ -40,7 +40,7 @@ task_messages = Table(
     UniqueConstraint("task_seq", "name", "id"),
 )
 
-"""Messages in the order in which they came; `step` is the number of the step that took one, null while it waits."""
+"""Messages in order of arrival; `step` is the number of the step that received one, null while it waits."""
 
 partial_index(
     "ix_task_messages_waiting",

@@ -1,4 +1,4 @@
-"""The tables of tasks: targets, tasks with their open run and the indexes of their queues, runs, holds, tags, logs."""
+"""The tables of tasks: targets, flows, tasks with their open run and the queues' indexes, runs, holds, tags, logs."""
 
 from sqlalchemy import (
     Boolean,
@@ -44,7 +44,7 @@ flows = Table(
     Index(None, "created_at", "id"),
 )
 
-"""Flows: tasks that were put in as one. They go when the last of their tasks is removed."""
+"""Flows: tasks that were submitted together. A flow is removed with the last of its tasks."""
 
 tasks = Table(
     "tasks",
@@ -103,7 +103,7 @@ tasks = Table(
     Column("unmet", Integer),
     Column("telling", BigKey),
     Column("digest", LargeBinary),
-    # The lane's job is there, since its own key says so: one look for each task instead of two.
+    # The job exists because the lane's own key ensures that: one lookup for each task instead of two.
     ForeignKeyConstraint(["lane", "job_num"], ["lanes.id", "lanes.job_num"]),
     one_of("status", Status),
     CheckConstraint(f"reason IS NULL OR reason IN ({quoted(Reason)})", name="reason_known"),
@@ -124,14 +124,14 @@ tasks = Table(
     CheckConstraint("digest IS NULL OR status = 'completed'", name="digest_of_completed"),
 )
 
-"""Where a task is, with its open run or, where `digest` is not null, the run that completed it (`domain/last_run.py`).
+"""A task's state, with its open run or, where `digest` is not null, the run that completed it (`domain/last_run.py`).
 
-All other runs that are over stand in `runs`; `store/past_runs.py` reads both.
+All other runs that are over are in `runs`; `store/past_runs.py` reads both.
 """
 
 _c = tasks.c
 
-# The queue itself: claims read its head, positions count in it. Its order is DESIGN.md's.
+# The queue itself: claims read its head, positions are counted in it.
 partial_index("ix_tasks_queue", _c.lane, _c.blocked, _c.priority.desc(), _c.due_at, _c.seq, where="status = 'pending'")
 
 partial_index("ix_tasks_blocked", _c.seq, where="status = 'blocked'")
@@ -139,7 +139,8 @@ partial_index("ix_tasks_blocked", _c.seq, where="status = 'blocked'")
 partial_index("ix_tasks_flow", _c.flow_id, _c.status, _c.seq, where="flow_id IS NOT NULL")
 
 TO_TELL = f"(telling < 0 OR (telling < {TOLD} AND completed_at IS NOT NULL))"
-"""The condition that tasks wait to be told where this one is, as the index says it (`domain/dependencies.py`)."""
+"""The condition that dependent tasks have yet to be updated about this one, spelt as in the index
+(`domain/dependencies.py`)."""
 
 partial_index("ix_tasks_to_tell", _c.seq, where=TO_TELL)
 
@@ -163,7 +164,8 @@ partial_index("uq_tasks_live_target", _c.target_num, where=f"target_num IS NOT N
 
 HOLDING = either("status", "claimed", "running", "paused", "scheduled", "failed")
 
-"""The statuses in which a task may hold its target, as the index says it: a query that wants it says the same."""
+"""The statuses in which a task may hold its target, spelt as in the index; queries have to repeat it to use the
+index."""
 
 _TARGETED = "target_num IS NOT NULL"
 
@@ -199,10 +201,10 @@ partial_index(
 _LIMITED = "limit_key IS NOT NULL"
 
 IN_LINE = f"{_LIMITED} AND status LIKE 'pending'"
-"""The condition of the index of lines, as the index says it.
+"""The condition of the index of lines, spelt as in the index.
 
-An equation would let PostgreSQL take the queue's index, whose order is the same, and without statistics it did: for
-each of fifty lines it read their whole lane, 226 ms where 10,000 were pending.
+With `=` PostgreSQL could choose the queue's index, which has the same order, and without statistics it did: for each of
+fifty lines it read the whole lane, 226 ms with 10,000 pending tasks.
 """
 
 partial_index(
@@ -217,21 +219,21 @@ partial_index(
     where=IN_LINE,
 )
 
-"""Those that count against the same keys, lane by lane: those that may be claimed, what a target keeps, and those that
-wait for their limits, each in their order. It is the only index of limits that a claim writes to: keys lie anywhere in
-it, so each would be a page for each task."""
+"""Pending tasks by `limit_key` and lane: claimable ones, those blocked by a target, and those parked by their limits,
+each in the queue's order. It is the only index of limits that a claim writes to: keys are scattered over an index, so
+each further one would cost a page for each task."""
 
 partial_index("ix_tasks_limited", _c.limit_key, where=f"{_LIMITED} AND completed_at IS NULL")
 
 SEVERAL_LIMITS = f"{_LIMITED} AND limit_key LIKE '% %' AND status = 'pending'"
-"""The condition of the index of those with several limits, as the index says it.
+"""The condition of the index of tasks with several limits, spelt as in the index.
 
-What is not null is asked first: SQLite calls a function for LIKE, each time that a task of whatever kind is written.
+NOT NULL comes first, because SQLite calls a function for LIKE, for every task that is written.
 """
 
 partial_index("ix_tasks_several_limits", _c.limit_key, where=SEVERAL_LIMITS)
 
-"""Waiting tasks that count against several limits: of one bucket those can't be found along the others."""
+"""Pending tasks with several limits, which the index of lines can't find by a single bucket."""
 
 task_specs = Table(
     "task_specs",
@@ -258,11 +260,11 @@ task_specs = Table(
     Index("ix_task_specs_room", "room", "seq"),
 )
 
-"""What a task is to do, and by what rules: put in and removed with it, and changed by an edit alone.
+"""What a task is to do, and by which rules: inserted and removed with the task, and changed only by edits.
 
-Both databases write the whole row for a claim and for a completion, and PostgreSQL an entry into each of its table's
-indexes, whatever was changed: so the payload stands here, and what only lists need (`store/task_rows.py`). On
-PostgreSQL whoever removes tasks removes these (`prune.py`).
+Both databases rewrite the whole row of `tasks` for a claim and for a completion, and PostgreSQL adds an entry to each
+of the table's indexes, whatever was changed. So the payload is kept here, and the columns that only lists need
+(`store/task_rows.py`). On PostgreSQL there is no cascade: `prune.py` removes these rows.
 """
 
 runs = Table(
@@ -282,14 +284,14 @@ runs = Table(
     Column("digest", LargeBinary),
     one_of("status", Outcome),
     CheckConstraint("run_id >= 0", name="run_id_from_zero"),
-    # PostgreSQL would look each task up that the same statement has just changed: 3 to 7 of 45 microseconds.
+    # PostgreSQL would look up each task that the same statement has just changed: 3 to 7 of 45 microseconds.
     ForeignKeyConstraint(["task_seq"], ["tasks.seq"], ondelete="CASCADE").ddl_if(dialect="sqlite"),
     sqlite_with_rowid=False,
 )
 
-"""Resolved attempts, written once, but for those that the rows of completed tasks tell.
+"""Runs that are over, written once; but a run that completed its task is in the task's row.
 
-On PostgreSQL whoever removes tasks removes their runs (`prune.py`).
+On PostgreSQL there is no cascade: `prune.py` removes these rows.
 """
 
 failures = Table(
@@ -310,7 +312,7 @@ failures = Table(
     Index("ix_failures_room", "room", "at", "task_seq"),
 )
 
-"""Runs that failed, by what and where (`domain/failures.py`); `is_final` are those with which their task failed."""
+"""Failed runs, with what failed and where (`domain/failures.py`); `is_final` if the task failed with that run."""
 
 task_tags = Table(
     "task_tags",
@@ -321,7 +323,7 @@ task_tags = Table(
     sqlite_with_rowid=False,
 )
 
-"""By what tags a task is found (`store/transaction/tags.py`); the tags themselves stand in `task_specs`."""
+"""The index of tags (`store/transaction/tags.py`); the tags themselves are in `task_specs`."""
 
 holds = Table(
     "holds",
@@ -335,7 +337,8 @@ holds = Table(
     Column("slot_only", Boolean, nullable=False, server_default=false()),
 )
 
-"""Runs that are over but whose code may still run; a target has at most one. `slot_only`: the next run may go on."""
+"""Runs that are over but whose code may still be running; a target has at most one. With `slot_only` the task's next
+run need not wait for it."""
 
 partial_index("uq_holds_target", holds.c.target_num, where="target_num IS NOT NULL", unique=True)
 
@@ -364,4 +367,4 @@ task_dependencies = Table(
     Index(None, "needs_seq", "task_seq"),
 )
 
-"""Which task waits for which, and under what names its result comes: `places` is a list of [name, its place]."""
+"""Which task depends on which, and the arguments that get the result: `places` is a list of [name, place]."""

@@ -1,4 +1,4 @@
-"""The tables of webhooks and of what is owed to them."""
+"""The tables of webhooks and of their deliveries."""
 
 from sqlalchemy import CheckConstraint, Column, ForeignKey, Index, Integer, String, Table, Text, UniqueConstraint
 
@@ -21,7 +21,7 @@ webhooks = Table(
     UniqueConstraint("room", "name"),
 )
 
-"""Where outcomes of a room's tasks are told; the secret signs what is sent, so it is kept as it is."""
+"""URLs that outcomes of a room's tasks are sent to. The secret signs each request, so it is stored in plain text."""
 
 webhook_deliveries = Table(
     "webhook_deliveries",
@@ -41,9 +41,9 @@ webhook_deliveries = Table(
     Index(None, "task_seq"),
 )
 
-"""The outbox: outcomes that are still to be told, and the dead ones, which are not tried any more by themselves.
+"""The outbox: deliveries that wait, and dead ones, which are no longer tried automatically.
 
-`next_at` is when it is tried next, or, while a server is at it, when another one may take it over.
+`next_at` is the time of the next try or, while a server is trying, the time from which another one may take over.
 """
 
 partial_index(

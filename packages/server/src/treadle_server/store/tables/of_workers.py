@@ -1,4 +1,4 @@
-"""The tables of workers: what they serve, and what they claimed under which key."""
+"""The tables of workers: the jobs that they serve, and what they claimed under idempotency keys."""
 
 from sqlalchemy import Boolean, CheckConstraint, Column, ForeignKey, Index, Integer, LargeBinary, String, Table, false
 
@@ -52,4 +52,4 @@ claim_keys = Table(
     Column("expires_at", Instant, nullable=False),
 )
 
-"""What was claimed under which `Idempotency-Key`, with a digest of the request's body."""
+"""The runs that were claimed under each `Idempotency-Key`, with a digest of the request's body."""

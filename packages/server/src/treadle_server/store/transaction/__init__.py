@@ -1,1 +1,1 @@
-"""What the writer reads and writes within its transaction; nothing else changes a row of tasks, jobs or workers."""
+"""The writer's reads and writes in its transaction; nothing else changes a row of tasks, jobs or workers."""

@@ -1,4 +1,4 @@
-"""Where new keys come from."""
+"""Allocate new keys of tasks, jobs, lanes and targets."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ _COLUMNS: dict[str, Column[int]] = {
 
 _GREATEST = {kind: Prepared(select(func.max(column))) for kind, column in _COLUMNS.items()}
 
-# The newest task may have been removed: its number is not given again.
+# The newest task may have been removed, and its number is not reused.
 _GREATEST["task_seq"] = Prepared(
     select(
         func.max(
@@ -36,7 +36,7 @@ _GREATEST["task_seq"] = Prepared(
 async def allocate(tx: Tx, kind: str, count: int) -> list[int]:
     """Return `count` new keys of the kind (task_seq, job_num, lane_id, target_num), ascending.
 
-    SQLite has one writer, so the next key is the greatest plus one, which the rowid's B-tree gives at once.
+    SQLite has one writer, so the next key is the greatest plus one, which the rowid's B-tree yields at once.
     """
     if count == 0:
         return []
@@ -44,24 +44,24 @@ async def allocate(tx: Tx, kind: str, count: int) -> list[int]:
         [(greatest,)] = await _GREATEST[kind].rows(tx)
         greatest = greatest or 0
         return list(range(greatest + 1, greatest + 1 + count))
-    return await _take(tx, kind, count, is_apart=False)
+    return await _take(tx, kind, count, is_independent=False)
 
 
-async def _take(tx: Tx, kind: str, count: int, *, is_apart: bool) -> list[int]:
-    [(numbers,)] = await tx.direct.fetch(_NEXT, (SEQUENCES[kind].name, count), is_apart=is_apart)
+async def _take(tx: Tx, kind: str, count: int, *, is_independent: bool) -> list[int]:
+    [(numbers,)] = await tx.direct.fetch(_NEXT, (SEQUENCES[kind].name, count), is_independent=is_independent)
     return sorted(numbers)
 
 
 async def coming_seqs(tx: Tx, count: int) -> Sequence[int]:
-    """Return numbers of new tasks to be given out one after the other, `count` of them or more, ascending.
+    """Return at least `count` ascending numbers for new tasks, to be used in turn.
 
-    On SQLite they have no end. PostgreSQL's sequence knows of no transaction, and none is begun for them; what is not
-    given out stays a gap.
+    On SQLite they are practically endless. PostgreSQL's sequences are not transactional, so no transaction is begun for
+    them; unused numbers leave gaps.
     """
     if tx.dialect == "sqlite":
         [first] = await allocate(tx, "task_seq", 1)
         return range(first, first + ENDLESS)
-    return await _take(tx, "task_seq", count, is_apart=True)
+    return await _take(tx, "task_seq", count, is_independent=True)
 
 
 _NEXT = "SELECT array_agg(nextval($1::text::regclass)) FROM generate_series(1, $2::int)"

@@ -1,4 +1,4 @@
-"""Rows of artifacts: what the writer reads, writes and deletes of them."""
+"""The writer's reads and deletions of artifacts' rows."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -18,19 +18,19 @@ ArtifactKey = tuple[int, int, str]
 
 
 async def artifacts_by_key(tx: Tx, keys: Collection[ArtifactKey]) -> list[Artifact]:
-    """Return those of the artifacts that there are, to change them."""
+    """Return the artifacts that exist, locked for changes."""
     if not keys:
         return []
     columns = tuple_(artifacts.c.task_seq, artifacts.c.run_id, artifacts.c.name)
-    # The tasks by themselves, too: along an index tuples are looked up in bitmaps alone.
+    # The tasks separately too, because tuples can be looked up in an index only by bitmap scans.
     seqs = artifacts.c.task_seq.in_(sorted({seq for seq, _, _ in keys}))
     statement = ROWS.where(seqs, columns.in_(sorted(keys))).order_by(artifacts.c.id).with_for_update()
     return [Artifact(*row) for row in await tx.connection.execute(statement)]
 
 
 async def dead_artifacts(tx: Tx, *, expired: datetime, announced: datetime, most: int) -> list[Artifact]:
-    """Return up to `most` artifacts that expired by then, or were announced before then and never stored."""
-    # Word by word as in the partial index, which is used only then.
+    """Return up to `most` artifacts that expired by `expired`, or were announced before `announced` and not stored."""
+    # Literally as in the partial index, which is not used otherwise.
     is_uploading: ColumnElement[bool] = literal_column("artifacts.state = 'uploading'")
     is_abandoned = and_(is_uploading, artifacts.c.created_at < announced)
     statement = ROWS.where(or_(artifacts.c.expires_at <= expired, is_abandoned)).limit(most)
@@ -38,7 +38,7 @@ async def dead_artifacts(tx: Tx, *, expired: datetime, announced: datetime, most
 
 
 async def locations_of_tasks(tx: Tx, seqs: Collection[int]) -> list[str]:
-    """Return where the objects of the tasks' artifacts are: their rows go with the tasks, the objects do not."""
+    """Return the locations of the tasks' artifacts: the rows are deleted with the tasks, the objects are not."""
     return [location for (location,) in await _locations.rows(tx, seqs=seqs)]
 
 

@@ -1,4 +1,4 @@
-"""What was claimed under which `Idempotency-Key`: kept in the claim's transaction, for a lease."""
+"""The runs claimed under each `Idempotency-Key`: stored in the claim's transaction, for the length of a lease."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -14,11 +14,11 @@ from treadle_server.store.bound_lists import is_among
 from treadle_server.store.tables import claim_keys
 
 KeyOf = tuple[WorkerId, str]
-"""A worker, and a key of its own."""
+"""A worker and one of its keys."""
 
 
 class KeptClaim(NamedTuple):
-    """What was claimed under a key."""
+    """The runs that were claimed under a key."""
 
     worker_id: WorkerId
     key: str
@@ -29,7 +29,7 @@ class KeptClaim(NamedTuple):
 
 
 async def kept_claims(tx: Tx, keys: Collection[KeyOf], now: datetime) -> dict[KeyOf, KeptClaim]:
-    """Return what was claimed under those of the keys that are not expired."""
+    """Return the claims under the keys that have not expired."""
     if not keys:
         return {}
     among = is_among(claim_keys.c.worker_id, "ids")
@@ -44,7 +44,7 @@ async def kept_claims(tx: Tx, keys: Collection[KeyOf], now: datetime) -> dict[Ke
 
 
 async def keep_claims(tx: Tx, new: Sequence[KeptClaim], now: datetime) -> set[KeyOf]:
-    """Keep them, in the place of what is expired; return those under whose key nothing was kept before."""
+    """Store claims, replacing expired ones, and return the keys that were not in use."""
     workers = {row.worker_id for row in new}
     among = is_among(claim_keys.c.worker_id, "ids")
     expired = delete(claim_keys).where(among, claim_keys.c.expires_at <= now)

@@ -1,4 +1,4 @@
-"""How many tasks stand where, and how many came to an end: kept by the writer in its transaction, never counted."""
+"""Maintain the counts of tasks and of past outcomes in the writer's transaction, so that nothing has to be counted."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -15,26 +15,26 @@ from treadle_server.store.tables import count_deltas, lane_counts, lanes, past_o
 from treadle_server.store.transaction.rows import insert_tuples
 
 CountKey = tuple[int, str, int]
-"""Lane, status, and the priority of what is pending (0 for all else), as `count_key` gives them."""
+"""Lane, status, and the priority of pending tasks (0 for others), from `count_key`."""
 
 OutcomeKey = tuple[int, str]
 """Lane and status."""
 
 
 def count_key(lane: int, status: Status, priority: int) -> CountKey:
-    """Return where a task is counted that stands so."""
+    """Return the key under which a task is counted."""
     return lane, status, priority if status is Status.PENDING else 0
 
 
 def count_change(counts: Counter[CountKey], task: Task, before: CountKey | None) -> None:
-    """Count a task as it stands now, and no longer at the place `before`, which a new one has not."""
+    """Count a task by its present state, and no longer under `before`, which is None for a new task."""
     counts[count_key(task.lane, task.status, task.priority)] += 1
     if before is not None:
         counts[before] -= 1
 
 
 def count_alike(tasks: Iterable[Task], before: Status) -> Counter[CountKey]:
-    """Return what changes of the counts by tasks that stood in one status before, and differ in nothing else."""
+    """Return the changes of the counts for tasks of which only the status changed, from `before`."""
     counts: Counter[CountKey] = Counter()
     for (lane, priority, status), n in Counter((task.lane, task.priority, task.status) for task in tasks).items():
         counts[count_key(lane, before, priority)] -= n
@@ -46,29 +46,30 @@ _ADD = """
 INSERT INTO lane_counts (lane, status, priority, n) SELECT * FROM {rows} WHERE true
     ON CONFLICT (lane, status, priority) DO UPDATE SET n = n + excluded.n
 """
-"""Together, for a claim among a hundred queues counts two hundred: one by one they take SQLite 470 us, and so 160."""
+"""In one statement, because a claim from a hundred queues changes two hundred counts: one by one they take SQLite 470
+us, together 160."""
 
 
 DELTAS = """
 INSERT INTO count_deltas (id, lane, status, priority, n)
 SELECT nextval('count_deltas_id'), v.* FROM unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[]) AS v
 """
-"""PostgreSQL's statement; what `delta_columns` gives are its values. It may stand in another statement's WITH."""
+"""PostgreSQL's statement, with the values from `delta_columns`. It may be part of another statement's WITH."""
 
 
 async def apply_counts(tx: Tx, deltas: Mapping[CountKey, int]) -> None:
-    """Add the deltas, which may be negative, to the counts; on PostgreSQL as rows that a service folds."""
+    """Add the deltas, which may be negative, to the counts; on PostgreSQL as rows that a service folds in later."""
     if tx.dialect == "sqlite":
         added = [(lane, str(status), priority, n) for (lane, status, priority), n in deltas.items() if n]
         tx.inline.run_together(_ADD, (), added)
         return
     if any(deltas.values()):
-        # An upsert would make every writer wait for the same row; the deltas are folded by a service.
+        # An upsert would make every writer wait for the same rows.
         await tx.direct.change(DELTAS, delta_columns(deltas))
 
 
 def delta_columns(deltas: Mapping[CountKey, int]) -> tuple[list[Any], ...]:
-    """Return lanes, statuses, priorities and differences, of those that are any."""
+    """Return the columns lane, status, priority and delta, without zero deltas."""
     rows = [(lane, str(status), priority, n) for (lane, status, priority), n in deltas.items() if n]
     return tuple(list(column) for column in zip(*rows, strict=True)) or ([], [], [], [])
 
@@ -88,7 +89,7 @@ async def fold_counts(tx: Tx, most: int = 10_000) -> int:
 
 
 def all_counts(dialect: str) -> Subquery:
-    """Return a subquery of (lane, status, priority, n) that is exact at this moment; one key may have several rows."""
+    """Return a subquery of (lane, status, priority, n) with exact counts; a key may have several rows to add up."""
     kept = select(lane_counts.c.lane, lane_counts.c.status, lane_counts.c.priority, lane_counts.c.n)
     if dialect == "sqlite":
         return kept.subquery("counts")
@@ -108,13 +109,13 @@ _pending_counts = Prepared(*(_pending(all_counts(dialect)) for dialect in ("sqli
 
 
 async def pending_counts(tx: Tx, lane_ids: Collection[int]) -> dict[tuple[int, int], int]:
-    """Return how many tasks are pending in the lanes, by (lane, priority); what has none is left out."""
+    """Return how many tasks are pending in the lanes, by (lane, priority); zero counts may be left out."""
     rows = await _pending_counts.rows(tx, lanes=lane_ids)
     return {(lane, priority): int(n) for lane, priority, n in rows}
 
 
 async def open_counts(tx: Tx, job_nums: Collection[int]) -> dict[int, int]:
-    """Return how many tasks of each job are open; jobs with none may be missing."""
+    """Return how many tasks of each job are open; jobs without any may be missing."""
     if not job_nums:
         return {}
     counts = all_counts(tx.dialect)
@@ -128,13 +129,13 @@ async def open_counts(tx: Tx, job_nums: Collection[int]) -> dict[int, int]:
 
 
 async def add_past_outcomes(tx: Tx, left: Mapping[OutcomeKey, int]) -> None:
-    """Add how many tasks left which end: were rerun, resumed, resolved otherwise, or removed.
+    """Add the tasks that left a terminal status: were rerun, resumed, resolved differently, or removed.
 
-    With those that stand in an end they are all that ever came to it, so that what `/metrics` counts never shrinks.
-    Nothing is written while no task leaves an end, which is nearly always.
+    Together with the tasks that are in a terminal status they are all that ever reached it, so that the counters of
+    `/metrics` never decrease. Mostly no task leaves one, and nothing is written.
 
-    On PostgreSQL the rows stay locked until the commit. They are the last that a transaction locks, in one order, so
-    that two servers never wait for each other.
+    On PostgreSQL the rows stay locked until the commit. They are the last that a transaction locks, in a fixed order,
+    so that servers never deadlock over them.
     """
     rows = sorted((lane, str(status), n) for (lane, status), n in left.items())
     more = "ON CONFLICT (lane, status) DO UPDATE SET n = past_outcomes.n + excluded.n"

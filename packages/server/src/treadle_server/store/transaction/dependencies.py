@@ -1,7 +1,7 @@
-"""What the writer reads and writes of tasks that wait for tasks: edges, what they lead to, and flows.
+"""The writer's reads and writes of dependencies between tasks, and of flows.
 
-Who is told of a task's end is read along the index of edges, in portions. A row that another server has locked is left
-to it, and looked at again: who tells never waits, so that nobody waits in a circle.
+The tasks that depend on an ended task are read along the index of edges, in portions, and updated. Rows that another
+server has locked are skipped, and read again later: this work never waits for locks, so it can't deadlock.
 """
 
 from collections.abc import Collection, Sequence
@@ -28,7 +28,7 @@ _e = task_dependencies.c
 
 
 class Needed(NamedTuple):
-    """A task that another one is to wait for, as far as that needs it."""
+    """A task that a new one depends on, with the fields that are needed for that."""
 
     seq: int
     id: TaskId
@@ -42,7 +42,7 @@ class Needed(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """That one task waits for another."""
+    """A dependency of one task on another."""
 
     task_seq: int
     needs_seq: int
@@ -51,7 +51,7 @@ class Edge(NamedTuple):
 
 
 class EdgeStatus(NamedTuple):
-    """An edge, with where the task at its other end stands."""
+    """An edge, with the status of the task that is depended on."""
 
     needs_seq: int
     needs_id: TaskId
@@ -60,7 +60,7 @@ class EdgeStatus(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A task of which others are to be told where it is."""
+    """A task whose dependent tasks have yet to be updated."""
 
     seq: int
     id: TaskId
@@ -69,7 +69,7 @@ class Ended(NamedTuple):
 
 
 class Waiter(NamedTuple):
-    """One of those that wait for a task."""
+    """A task that depends on another one."""
 
     needs_seq: int
     task_seq: int
@@ -88,23 +88,26 @@ _needed = Prepared(
 
 
 async def tasks_needed(tx: Tx, ids: Collection[TaskId]) -> dict[TaskId, Needed]:
-    """Return those of the tasks that exist, without their payloads and results; they can't end until the commit."""
+    """Return the tasks that exist, without payloads and results, locked so that they can't end before the commit."""
     rows = await _needed.rows(tx, ids=ids)
     found = (Needed(seq, TaskId(str(id_)), STATUS[status], *rest) for seq, id_, status, *rest in rows)
     return {one.id: one for one in found}
 
 
-_stands = Prepared(
+_edges = Prepared(
     select(_e.task_seq, _e.needs_seq, _c.id, _c.status, _e.met)
     .join_from(task_dependencies, tasks, is_same(_c.seq, _e.needs_seq))
     .where(is_among(_e.task_seq, "seqs"))
 )
 
 
-async def stands_of(tx: Tx, seqs: Collection[int]) -> dict[int, list[EdgeStatus]]:
-    """Return by task what each waits for; those are not locked: what they come to, whoever waits is told again."""
+async def edges_of(tx: Tx, seqs: Collection[int]) -> dict[int, list[EdgeStatus]]:
+    """Return by task the edges to what it depends on.
+
+    Those tasks are not locked: when they change, the dependent tasks are updated again.
+    """
     found: dict[int, list[EdgeStatus]] = {seq: [] for seq in seqs}
-    for seq, needs, id_, status, met in await _stands.rows(tx, seqs=seqs):
+    for seq, needs, id_, status, met in await _edges.rows(tx, seqs=seqs):
         found[seq].append(EdgeStatus(needs, TaskId(str(id_)), STATUS[status], bool(met)))
     return found
 
@@ -119,7 +122,7 @@ _NEWS = (
 
 
 async def tasks_to_tell(tx: Tx, most: int) -> list[Ended]:
-    """Return up to `most` tasks of which others are to be told where they are; the oldest first."""
+    """Return up to `most` tasks whose dependent tasks have yet to be updated, oldest first."""
     rows = await tx.connection.execute(_NEWS, {"most": most})
     return [Ended(seq, TaskId(str(id_)), STATUS[status], telling) for seq, id_, status, telling in rows]
 
@@ -136,7 +139,7 @@ SELECT d.seq, e.task_seq, e.met FROM unnest($1::bigint[], $2::bigint[]) AS d (se
 
 
 async def waiters_of(tx: Tx, told: Sequence[tuple[int, int]], each: int) -> list[Waiter]:
-    """Return up to `each` of those that wait for each task, behind the last one that was told: (task, that one)."""
+    """Return up to `each` dependent tasks of each task after the last updated one; `told` has (task, that one)."""
     if not told:
         return []
     if tx.dialect == "sqlite":
@@ -158,7 +161,7 @@ _whole = Prepared(select_tasks().where(_AMONG).order_by(_c.seq))
 
 
 async def free_waiters(tx: Tx, seqs: Collection[int]) -> tuple[set[int], list[Task]]:
-    """Lock those of the tasks that no other server is at, nor at the target of: return these, and those that wait."""
+    """Lock the tasks that are not locked by another server, nor their targets; return all and the waiting ones."""
     rows = await _free.rows(tx, seqs=seqs)
     targets = await free_targets(tx, {target for _, _, target in rows if target is not None})
     free = {seq: status for seq, status, target in rows if target is None or target in targets}
@@ -167,26 +170,26 @@ async def free_waiters(tx: Tx, seqs: Collection[int]) -> tuple[set[int], list[Ta
 
 
 _WAITING = frozenset({Status.BLOCKED, Status.PAUSED})
-"""Where a task may be that waits for another one."""
+"""The statuses in which a task may wait for another one."""
 
 
 # What is written
 
 
 async def insert_edges(tx: Tx, new: Sequence[Edge]) -> None:
-    """Insert edges between tasks that are there: which task needs which, and under which names."""
+    """Insert edges between existing tasks."""
     rows = [(edge.task_seq, edge.needs_seq, edge.met, orjson.dumps(edge.places).decode()) for edge in new]
     await insert_tuples(tx, task_dependencies, ("task_seq", "needs_seq", "met", "places"), rows)
 
 
 async def update_edges(tx: Tx, met: dict[tuple[int, int], bool]) -> None:
-    """Write whether edges are met, each by the numbers of the task and of the one that it waits for."""
+    """Write whether edges are met, by the numbers of the task and of the one that it depends on."""
     rows = [(*edge, is_met) for edge, is_met in sorted(met.items())]
     await update_tuples(tx, task_dependencies, ("task_seq", "needs_seq"), ("met",), rows)
 
 
-async def note_told(tx: Tx, told: dict[int, int]) -> None:
-    """Write how far those were told that wait for each task, which are locked."""
+async def write_told(tx: Tx, told: dict[int, int]) -> None:
+    """Write how far the dependent tasks of each task, which is locked, have been updated."""
     await update_tuples(tx, tasks, ("seq",), ("telling",), sorted(told.items()))
 
 
@@ -195,7 +198,7 @@ _WATCH_ENDED = update(tasks).where(_AMONG, _c.telling.is_(None)).values(telling=
 
 
 async def watch(tx: Tx, seqs: Collection[int], *, is_open: bool) -> None:
-    """Note of tasks, which are locked, that others wait for them; those that are not `is_open` have ended."""
+    """Record that other tasks depend on these, which are locked; without `is_open` they have ended."""
     if seqs:
         await tx.connection.execute(_WATCH_OPEN if is_open else _WATCH_ENDED, {"seqs": seqs})
 
@@ -206,7 +209,7 @@ _FLOWS = [flows.c[name] for name in Flow._fields]
 
 
 async def flows_by_id(tx: Tx, ids: Collection[str]) -> dict[str, Flow]:
-    """Return those of the flows that exist, which can't go until the commit."""
+    """Return the flows that exist, locked so that they can't be removed before the commit."""
     if not ids:
         return {}
     statement = select(*_FLOWS).where(is_among(flows.c.id, "ids")).order_by(flows.c.id).with_for_update(read=True)
@@ -218,10 +221,11 @@ _lock_flows = Prepared(select(flows.c.id).where(is_among(flows.c.id, "ids")).ord
 
 
 async def delete_empty_flows(tx: Tx, ids: Collection[str]) -> None:
-    """Delete those of the flows that have no task any more."""
+    """Delete the flows that have no tasks left."""
     if ids:
         if not tx.is_exclusive:
-            # First: who waits for a row in one statement sees what was committed before it began to wait.
+            # Lock first, in a statement of its own: a statement that has to wait for a row sees only what was committed
+            # before it began.
             await _lock_flows.rows(tx, ids=ids)
         of_flow = select(_c.seq).where(_c.flow_id == flows.c.id).correlate(flows)
         empty = delete(flows).where(is_among(flows.c.id, "ids"), ~exists(of_flow))

@@ -1,7 +1,7 @@
-"""Which runs failed with what and where: a row for each, written with the run and removed with its task.
+"""The rows of failed runs, with what failed and where: written with the run, and removed with its task.
 
-A task that failed while none of its runs went on, as by its deadline, has one under its last run, `NEVER_RUN` if
-there was none.
+A task that failed while it had no open run, for example at its deadline, has a row under its last run, or under
+`NEVER_RUN` if there was none.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ _Row = tuple[int, int, int, datetime | None, int, str, bool, str, str]
 
 
 async def insert_failures(tx: Tx, ended: Iterable[tuple[Task, Run]]) -> None:
-    """Keep of those runs that failed what it was and where; each comes with its task as it is now."""
+    """Insert a row for each run that failed; each comes with its task's present state."""
     rows = [
         _row(task, run.run_id, kind_of(run.error, run.reason), place_of(run.traceback, task.job_name), run.ended_at)
         for task, run in ended
@@ -29,7 +29,7 @@ async def insert_failures(tx: Tx, ended: Iterable[tuple[Task, Run]]) -> None:
 
 
 async def insert_failed_without_run(tx: Tx, changed: Iterable[Task]) -> None:
-    """Keep of those tasks that failed while none of their runs went on why; where the last run failed, that stands."""
+    """Insert a row for each task that failed without an open run, unless its last run has one already."""
     rows = [
         _row(task, task.run_id, kind_of(task.error, task.reason), place_of(None, task.job_name), task.completed_at)
         for task in changed

@@ -1,4 +1,4 @@
-"""What the writer writes: rows in bulk, each update guarded by the status and the run that it leaves."""
+"""Bulk writes of the writer; each update is guarded by the task's previous status and run."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,13 +19,13 @@ from treadle_server.store.transaction.rows import insert_rows, insert_tuples, up
 from treadle_server.store.transaction.tags import insert_tags, update_tags
 
 LogLine = tuple[int, int, int, datetime, str, str]
-"""A task's number, its run, the line's own number, when it was logged, its level, and what it says."""
+"""(task's number, run, line's number, time, level, message)."""
 
 _PLACES = range(len(TASK_FIELDS))
 
 
 async def insert_tasks(tx: Tx, new: Collection[Task]) -> None:
-    """Insert tasks. Raises SQLAlchemy's IntegrityError when an id or unique key was taken meanwhile."""
+    """Insert tasks. Raises SQLAlchemy's `IntegrityError` when an id or unique key is already taken."""
     plain = [task for task in new if task.version == 1 and task.limits is None]
     if unbound := [task for task in plain if not task.is_bound]:
         await hot.insert(tx, unbound)
@@ -38,21 +38,21 @@ async def insert_tasks(tx: Tx, new: Collection[Task]) -> None:
 
 
 _GUARDS: Mapping[Table, tuple[str, ...]] = {tasks: ("status", "run_id"), task_specs: ()}
-"""What must be as it was for a row to be written: what a task is to do moves with nobody."""
+"""The columns that must be unchanged for a row to be written; nobody changes `task_specs` concurrently."""
 
 _SPEC = frozenset(SPEC) - set(STATE)
 
 
 async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, Task]]) -> None:
-    """Write what differs between each task and what it was before; tasks that changed alike share a statement.
+    """Write the changes of each task from its previous state; those of the same columns share a statement.
 
-    Raises `LostUpdate` when a row is no longer in the state and run that it leaves.
+    Raises `LostUpdate` when a row no longer has the previous status and run.
     """
     shapes: dict[tuple[Table, tuple[str, ...]], list[tuple[Any, ...]]] = defaultdict(list)
     retagged: list[Task] = []
     for task, before in changed:
         now, was = task_values(task), task_values(before)
-        # Nearly all are the same objects as before: who looks at each of sixty in a loop takes three times as long.
+        # Nearly all values are the same objects as before: comparing all sixty in a loop takes three times as long.
         moved = [i for i in compress(_PLACES, map(is_not, now, was)) if now[i] != was[i]]
         row = {TASK_FIELDS[i]: now[i] for i in moved}
         edited = {name: row.pop(name) for name in sorted(_SPEC.intersection(row))}
@@ -70,18 +70,18 @@ async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, Task]]) -> None:
 
 
 async def insert_schemas(tx: Tx, new: Iterable[tuple[int, int, str]], created_at: Any) -> None:
-    """Keep schemas, each with the number of its job and its version, as registered at `created_at`."""
+    """Insert schemas, as (job's number, version, schema), registered at `created_at`."""
     rows = [(*one, created_at) for one in new]
     await insert_tuples(tx, job_schemas, ("job_num", "version", "schema", "created_at"), rows)
 
 
 async def link(tx: Tx, pairs: Collection[tuple[WorkerId, int]]) -> None:
-    """Link workers to jobs, each pair a worker's id and a job's number."""
+    """Link workers to the jobs that they serve, as (worker's id, job's number)."""
     await insert_tuples(tx, worker_jobs, ("worker_id", "job_num"), pairs)
 
 
 async def unlink_all(tx: Tx, ids: Collection[WorkerId]) -> None:
-    """Drop every link of the workers: they serve no job any more."""
+    """Remove all links of the workers, which then serve no jobs."""
     if ids:
         await tx.connection.execute(delete(worker_jobs).where(worker_jobs.c.worker_id.in_(sorted(ids))))
 

@@ -1,7 +1,7 @@
-"""Which of the tasks that have limits may be claimed: of each line the first ones that fit, and no others.
+"""Decide which of the tasks with limits may be claimed: the first ones of each line that fit, and no others.
 
-Only those have `blocked` false, so a claim never looks at the others, however many wait. That they fit is a hint: what
-they would use is not used before they are claimed, and the claim counts anew (docs/decisions/0025).
+Only those have `blocked` false, so a claim never reads the others, however many wait. That they fit is a hint: they use
+nothing before they are claimed, and the claim checks again (docs/decisions/0025).
 """
 
 from collections.abc import Collection, Iterable
@@ -17,24 +17,24 @@ from treadle_server.store.transaction import limit_rows as rows
 from treadle_server.store.transaction.limit_waits import awaited_among
 
 MOST_OPEN = 200
-"""Tasks of a line that may be claimed at once."""
+"""Most tasks of a line that are claimable at once."""
 
 SOON = timedelta(seconds=0.1)
-"""After which a line is decided about anew of which another server had a task at hand."""
+"""How long after which a line is decided again if another server had locked one of its tasks."""
 
 
 @dataclass(slots=True)
 class Touched:
-    """What a batch did to tasks with limits, and what time did."""
+    """The changes to tasks with limits, by a batch and by time."""
 
     seqs: set[int] = field(default_factory=set)
-    """Tasks of which a run may be over, and those that may wait anew."""
+    """Tasks of which a run may be over, or which may be waiting again."""
     lines: set[Line] = field(default_factory=set)
-    """Lines in which a task came, went or moved."""
+    """Lines in which a task was added, removed or moved."""
     due: set[BucketId] = field(default_factory=set)
-    """Buckets of which it is time to look for a token."""
+    """Buckets whose `opens_at` has come."""
     returned: list[str] = field(default_factory=list)
-    """The buckets of runs that were handed back before they started."""
+    """The `limit_key` of each run that was handed back before it started."""
 
     def __bool__(self) -> bool:
         return bool(self.seqs or self.lines or self.due or self.returned)
@@ -42,27 +42,27 @@ class Touched:
 
 @dataclass(slots=True)
 class ChangedLanes:
-    """Lanes in which decisions changed who may be claimed."""
+    """Lanes in which decisions changed what may be claimed."""
 
     woken: set[int] = field(default_factory=set)
     parked: set[int] = field(default_factory=set)
-    """Those in which a task that was claimable is to wait."""
+    """Lanes in which a claimable task has to wait."""
 
 
 class Decision(NamedTuple):
-    """What a decision about lines came to."""
+    """The result of a decision about lines."""
 
     lanes: set[int]
-    """Those in which a task became claimable."""
+    """Lanes in which a task became claimable."""
     shifted: set[int]
-    """Those, and the ones in which a task is to wait that was claimable."""
+    """Those, and lanes in which a claimable task has to wait."""
     opens_at: datetime | None
-    """When the first line may go on that begins to wait for a token."""
+    """When the first of the lines that now wait for a token may go on."""
 
 
 async def decide(tx: Tx, touched: Touched, now: datetime) -> Decision:
-    """Decide anew about the lines that a batch has touched, and those that it or time made room for."""
-    await limit_lines.stand_in_line(tx, touched.seqs)
+    """Decide about the lines that a batch has touched, and those that it or time made room for."""
+    await limit_lines.park_for_limits(tx, touched.seqs)
     await rows.lock_limits(tx)
     bucket_ids = touched.due | await rows.delete_ended_uses(tx, touched.seqs)
     gate = Gate()
@@ -73,13 +73,13 @@ async def decide(tx: Tx, touched: Touched, now: datetime) -> Decision:
     moved = ChangedLanes()
     await _decide(tx, gate, touched.lines, now, moved)
     await _open(tx, gate, bucket_ids, now, moved)
-    # Also those that have none yet, lest it is time for ever.
+    # Also those that have no token yet; otherwise they would stay due for ever.
     gate.changed |= gate.buckets.keys() & {bucket_id.bucket for bucket_id in touched.due}
     return await _write(tx, gate, moved, now)
 
 
 async def open_gate(tx: Tx, heads: Iterable[Task], now: datetime) -> Gate | None:
-    """Return what is left of the limits of tasks that may be claimed next; None when they have none."""
+    """Return the room left in the limits of tasks that may be claimed next; None when they have no limits."""
     keys = {task.limit_key for task in heads if task.limit_key is not None}
     if not keys:
         return None
@@ -90,7 +90,7 @@ async def open_gate(tx: Tx, heads: Iterable[Task], now: datetime) -> Gate | None
 
 
 async def close_gate(tx: Tx, gate: Gate, now: datetime) -> Decision:
-    """Write what claims have taken, and decide anew about their lines."""
+    """Write what claims have taken, and decide about their lines."""
     await rows.insert_uses(tx, [(task.seq, task.run_id, *bucket_id, weight) for task, bucket_id, weight in gate.taken])
     lines = {Line(task.lane, task.limit_key) for task, _, _ in gate.taken if task.limit_key is not None}
     moved = ChangedLanes()
@@ -99,7 +99,7 @@ async def close_gate(tx: Tx, gate: Gate, now: datetime) -> Decision:
 
 
 async def _know(tx: Tx, gate: Gate, limit_keys: Iterable[str], now: datetime) -> None:
-    """Read the buckets that are not known yet."""
+    """Read the buckets that the gate does not have yet."""
     new = {key: bucket_ids_of(key) for key in limit_keys if key not in gate.bucket_ids}
     gate.bucket_ids |= new
     if missing := [one for bucket_ids in new.values() for one in bucket_ids if one.bucket not in gate.buckets]:
@@ -107,7 +107,7 @@ async def _know(tx: Tx, gate: Gate, limit_keys: Iterable[str], now: datetime) ->
 
 
 async def _write(tx: Tx, gate: Gate, moved: ChangedLanes, now: datetime) -> Decision:
-    # Lines of other keys may wait for a bucket too: of a lane no more are let through than there are tokens.
+    # Lines of other keys may wait for the same bucket: no more tasks of a lane are let through than there are tokens.
     known = (number for number in gate.changed | gate.looked if number in gate.buckets)
     for number in await awaited_among(tx, [number for number in known if gate.buckets[number].may_lack_token]):
         gate.buckets[number].is_waited_for = True
@@ -117,9 +117,9 @@ async def _write(tx: Tx, gate: Gate, moved: ChangedLanes, now: datetime) -> Deci
 
 
 async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, moved: ChangedLanes) -> set[Line]:
-    """Let the first tasks of each line be claimable that fit; return the lines of which none is.
+    """Make the first tasks of each line that fit claimable; return the lines of which none does.
 
-    The buckets of the lines are known.
+    The gate must have the lines' buckets.
     """
     if not lines:
         return set()
@@ -127,7 +127,7 @@ async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, mo
     wanted: set[int] = set()
     stuck: set[Line] = set()
     parked: list[limit_lines.Parked] = []
-    first, others = await limit_lines.call_up(tx, lines, most)
+    first, others = await limit_lines.take_lines(tx, lines, most)
     whole: list[Line] = []
     present: set[int] = set()
     for line, found in first.items():
@@ -148,7 +148,7 @@ async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, mo
             whole.append(line)
     moved.parked |= await limit_lines.set_parked(tx, present - wanted, parked=True)
     moved.woken |= await limit_lines.set_parked(tx, wanted - present, parked=False)
-    # Who has one of these at hand may only have read it, and then decides about no line.
+    # The server that has locked one of these may only have read it, and then does not decide about the line.
     parked += [
         limit_lines.Parked(line, bucket_id, others[line])
         for line in others.keys() & whole
@@ -159,7 +159,7 @@ async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, mo
 
 
 async def _open(tx: Tx, gate: Gate, bucket_ids: Collection[BucketId], now: datetime, moved: ChangedLanes) -> None:
-    """Decide anew about lines that wait for room in the buckets: of each lane as many as may fit, in their order."""
+    """Decide about lines that wait for room in the buckets: as many of each lane as may fit, in order."""
     seen: set[Line] = set()
     await _know(tx, gate, map(text_of_bucket_id, bucket_ids), now)
     left = {bucket_id.bucket for bucket_id in bucket_ids}
@@ -176,5 +176,5 @@ async def _open(tx: Tx, gate: Gate, bucket_ids: Collection[BucketId], now: datet
         seen |= new
         await _know(tx, gate, [line.limit_key for line in new], now)
         stuck = await _decide(tx, gate, new, now, moved)
-        # What a line can't use, for it waits for another bucket too or is too heavy, is the next one's.
+        # Room that a line can't use, because it waits for another bucket too or is too heavy, goes to the next one.
         left = {waiting[line] for line in stuck & new}

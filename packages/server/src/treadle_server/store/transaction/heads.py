@@ -1,4 +1,4 @@
-"""The heads of the queues: what a claim reads. Each lane is read along its partial index, never sorted."""
+"""The heads of the queues, which a claim reads. Each lane is read along its partial index, without sorting."""
 
 import uuid
 from collections.abc import Collection, Mapping
@@ -54,7 +54,7 @@ _claimable = Prepared(
 
 
 async def claimable_lanes(tx: Tx, lane_ids: Collection[int]) -> list[Claimable]:
-    """Return those of the lanes that may be claimed from: no paused or deleted job's."""
+    """Return the lanes that may be claimed from, leaving out those of paused or deleted jobs."""
     rows = await _claimable.rows(tx, lanes=lane_ids)
     return [Claimable(Lane(*row[:4]), row[4]) for row in rows]
 
@@ -68,7 +68,7 @@ def _head_of(lane: Any) -> Select[Any]:
             tasks.c.lane == lane,
             status_in(Status.PENDING),
             tasks.c.blocked.is_(false()),
-            # What is overdue waits for the sweeper to fail it, and is not claimed any more (C11).
+            # Overdue tasks are no longer claimed, and wait for the sweeper to fail them (C11).
             or_(tasks.c.deadline.is_(None), tasks.c.deadline > bindparam("now")),
             tasks.c.weight <= bindparam("heaviest"),
         )
@@ -78,9 +78,9 @@ def _head_of(lane: Any) -> Select[Any]:
 
 
 HEADS_OF_LANE = _head_of(bindparam("lane"))
-"""SQLite's statement, which reads the heads of one `lane`: it has no lateral join.
+"""SQLite's statement, which reads the heads of one `lane`, because SQLite has no lateral joins.
 
-One costs 0.06 ms, and lanes that wait are few.
+It costs 0.06 ms, and few lanes have waiting tasks.
 """
 
 
@@ -93,15 +93,16 @@ def heads_of_lanes(*, is_exclusive: bool = False) -> Select[Any]:
 
 
 _heads = Prepared(HEADS_OF_LANE, heads_of_lanes())
-_heads_of_exclusive = Prepared(heads_of_lanes(is_exclusive=True), is_apart=True)
+_heads_of_exclusive = Prepared(heads_of_lanes(is_exclusive=True), is_independent=True)
 
 
 async def heads(
     tx: Tx, lane_ids: Collection[int], most: int, now: datetime, heaviest: int = MOST_WEIGHT
 ) -> dict[int, list[Task]]:
-    """Return up to `most` tasks of each lane claimable `now` and of weight up to `heaviest`, in the queue's order.
+    """Return up to `most` tasks of each lane that are claimable `now`, of weight up to `heaviest`, in queue order.
 
-    Where there are other servers they and their targets are locked; what another one has locked is left to it.
+    Unless this server writes exclusively, they and their targets are locked, and those that another server has locked
+    are left out.
     """
     found: dict[int, list[Task]] = {lane: [] for lane in lane_ids}
     if tx.dialect == "sqlite":
@@ -117,13 +118,13 @@ async def heads(
 
 
 def _after_place() -> Select[Any]:
-    """Return SQLite's statement, which reads on behind a place in one `lane`."""
+    """Return SQLite's statement, which reads on after a place in one `lane`."""
     last = {name: bindparam(name, type_=tasks.c[name].type) for name in _PLACE}
     return _head_of(last["lane"]).where(_is_behind(last))
 
 
 def _after_places() -> Select[Any]:
-    """Return PostgreSQL's statement, which reads on behind a place in each of several lanes."""
+    """Return PostgreSQL's statement, which reads on after a place in each of several lanes."""
     arrays = [bindparam(f"{name}s", type_=ARRAY(tasks.c[name].type)) for name in _PLACE]
     places = (
         func.unnest(*arrays)
@@ -135,7 +136,7 @@ def _after_places() -> Select[Any]:
 
 
 _PLACE = ("lane", "priority", "due_at", "seq")
-"""What says where a task stands."""
+"""The columns that make a task's place."""
 
 
 def _is_behind(last: Any) -> ColumnElement[bool]:
@@ -148,13 +149,13 @@ def _is_behind(last: Any) -> ColumnElement[bool]:
     )
 
 
-_after = Prepared(_after_place(), _after_places(), is_apart=True)
+_after = Prepared(_after_place(), _after_places(), is_independent=True)
 
 
 async def heads_after(tx: Tx, last: Mapping[int, Task], most: int, now: datetime) -> dict[int, list[Task]]:
-    """Return up to `most` tasks of each lane claimable `now` that stand behind its task in `last`, in their order.
+    """Return up to `most` tasks of each lane that are claimable `now` and come after its task in `last`, in order.
 
-    For who writes alone: nothing is locked, and targets are not looked at.
+    For an exclusive writer: nothing is locked, and targets are not checked.
     """
     found: dict[int, list[Task]] = {lane: [] for lane in last}
     if tx.dialect == "sqlite":
@@ -179,24 +180,24 @@ def _waiting_lanes(dialect: str) -> Select[Any]:
 
 
 async def waiting_lanes(tx: Tx) -> set[int]:
-    """Return the lanes in which anything is pending."""
+    """Return the lanes with pending tasks."""
     return set((await tx.connection.execute(_waiting_lanes(tx.dialect))).scalars())
 
 
 async def lanes_of_job(tx: Tx, job_num: int) -> set[int]:
-    """Return the numbers of every lane of the job, whatever its pool and room."""
+    """Return the numbers of all lanes of the job, for every pool and room."""
     return set((await tx.connection.execute(select(lanes.c.id).where(lanes.c.job_num == job_num))).scalars())
 
 
 _CLAIMS = 7420
-"""The class of the advisory locks under which the claims of one worker are counted."""
+"""The class of the advisory locks under which one worker's claims are counted."""
 
 
 async def lock_claims(tx: Tx, ids: Collection[WorkerId]) -> None:
-    """Let no other server claim for these workers over HTTP until the commit.
+    """Keep other servers from claiming for these workers over HTTP until the commit.
 
-    Who holds these locks waits for nothing else (heads and targets that are locked are passed over), and they are taken
-    in order: so nobody waits in a circle. Locks of the rows would meet heartbeats, which are in no order with them.
+    A transaction with these locks waits for nothing else (locked heads and targets are skipped), and takes them in
+    order, so it can't deadlock. Locks on the rows could deadlock with heartbeats, which lock them in another order.
     """
     if ids and not tx.is_exclusive:
         keys = sorted({uuid.UUID(worker_id).int & 0x7FFF_FFFF for worker_id in ids})
@@ -217,6 +218,6 @@ _held = Prepared(_weights())
 
 
 async def weights_held(tx: Tx, ids: Collection[WorkerId]) -> dict[WorkerId, int]:
-    """Return the weight of what each of the workers holds, runs that are only stopping too; 0 for nothing."""
+    """Return the total weight of the runs that each worker holds, including stopping ones; 0 for none."""
     found = await _held.rows(tx, ids=ids)
     return dict.fromkeys(ids, 0) | {WorkerId(str(worker_id)): int(weight) for worker_id, weight in found}

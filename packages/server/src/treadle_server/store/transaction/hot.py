@@ -1,15 +1,15 @@
-"""The statements that every task passes: claimed, started, completed; many tasks in one, on each database its own way.
+"""The hot path's statements (insert, claim, start, complete), each for many tasks, in each database's own way.
 
-Each is guarded by the version that the task had: who was overtaken by another writer raises `LostUpdate`. On SQLite a
+Each is guarded by the task's previous version, and raises `LostUpdate` when another writer was faster. On SQLite a
 change is one statement for up to 64 rows, on the driver itself; PostgreSQL takes the rows as arrays, in one round trip.
 
-There each row must be looked up by its number, whatever the planner knows of the table. So the status is bound: of a
-literal it proves that a partial index applies, and a claim of 122 tasks read the 5,139 pending ones of a fresh table
-122 times (575 ms; 4.5 along the primary key). And the number stands in an array: an equation may be read the other way
-round, from all tasks to those that are given. What follows from a change for the counts is written by the same
-statement: a way there and back less.
+On PostgreSQL each row must be looked up by its number, whatever statistics the planner has. So the status is bound:
+with a literal the planner proves that a partial index applies, and a claim of 122 tasks read the 5,139 pending ones of
+a fresh table 122 times (575 ms; 4.5 along the primary key). And the number is compared with an array: an equation may
+be followed the other way, from all tasks to the given ones. The changes of the counts are written by the same
+statement, which saves a round trip.
 
-What the row itself tells, or what is the same for many, is not sent for each of them: an array of instants or UUIDs
+Values that the row has already, or that many tasks share, are not sent for each task: an array of instants or UUIDs
 costs the driver more than all the rest. Without them a claim took the backend 22 microseconds a task instead of 26.
 """
 
@@ -80,22 +80,22 @@ _NEW = (
     "lease_seconds", "start_timeout", "heartbeat_increment", "timeout", "weight", "on_failure", "blocked", "target_num",
     "target", "deadline", "pool", "unique_key", "limit_key", "schedule_id",
 )  # fmt: skip
-"""The columns in which new tasks differ; the others are as the constants say, or null."""
+"""The columns that differ between new tasks; the others are constant or null."""
 _CONSTANTS = {
     "version": "1", "run_id": "-1", "unfenced": "false", "retry_count": "0", "requeue_count": "0",
     "cancel_requested": "false", "settled": "false",
 }  # fmt: skip
 NEW_AND_BOUND = (*_NEW, "flow_id", "on_dependency_failure", "unmet", "telling")
-"""The columns in which new tasks differ that are of flows, wait for tasks, or are waited for."""
+"""The columns of new tasks that are in flows or in dependencies."""
 _NEW_OR_CLAIMED = (*NEW_AND_BOUND, "version", "run_id", "worker_id", "claimed_at", "taken_until")
-"""The columns in which new tasks differ of which some are claimed when they are put in."""
+"""The columns of new tasks when some are inserted as claimed."""
 _OWN = frozenset({"seq", "id", "payload", "content_hash"})
-"""Columns in which new tasks always differ: one by itself is put in by the statement of many."""
+"""Columns that are always treated as different, so that a single task is inserted by the same statement as many."""
 MOST_IN_PLACE = 1000
-"""Rows that SQLite is given before others have their turn: some 20 ms of work."""
+"""Rows that are inserted into SQLite before the event loop gets a turn: some 20 ms of work."""
 
 _ALIKE = {"tasks": _CONSTANTS, "task_specs": {}}
-"""What is the same in every new row of a table."""
+"""The constants in every new row of a table."""
 
 
 def _micros(moment: datetime | None) -> int | None:
@@ -106,29 +106,29 @@ _KEPT: dict[str, Callable[[Any], Any]] = {
     "status": attrgetter("value"),
     **dict.fromkeys(("due_at", "created_at", "updated_at", "deadline"), _micros),
 }
-"""What makes SQLite's values, of instants and statuses."""
+"""Converters to SQLite's values, for instants and statuses."""
 
 
 async def insert(tx: Tx, new: Sequence[Task], counts: Counts = NO_COUNTS, *, names: tuple[str, ...] = _NEW) -> None:
-    """Put in tasks that nothing has happened to yet, and count them as `counts` says; `names` are their columns.
+    """Insert new tasks, with the columns `names`, and add `counts`.
 
-    Raises IntegrityError when an id or unique key is taken.
+    Raises `IntegrityError` when an id or unique key is taken.
     """
     if tx.dialect == "postgresql":
-        await postpone(tx, _inserted(new, names), counts, beside=_specified(new))
+        await postpone(tx, _insert_part(new, names), counts, beside=_specs_part(new))
     else:
         await apply_counts(tx, counts)
         for first in range(0, len(new), MOST_IN_PLACE):
             if first:
                 await asyncio.sleep(0)
             some = new[first : first + MOST_IN_PLACE]
-            _put_in(tx, "tasks", some, names)
-            _put_in(tx, "task_specs", some, SPEC)
+            _insert_on_sqlite(tx, "tasks", some, names)
+            _insert_on_sqlite(tx, "task_specs", some, SPEC)
     await insert_tags(tx, new)
 
 
-def _put_in(tx: Tx, table: str, new: Sequence[Task], names: tuple[str, ...]) -> None:
-    own, shared = _parted(new, names)
+def _insert_on_sqlite(tx: Tx, table: str, new: Sequence[Task], names: tuple[str, ...]) -> None:
+    own, shared = _split_columns(new, names)
     for name in own.keys() & _KEPT.keys():
         own[name] = list(map(_KEPT[name], own[name]))
     for name in shared.keys() & _KEPT.keys():
@@ -137,24 +137,24 @@ def _put_in(tx: Tx, table: str, new: Sequence[Task], names: tuple[str, ...]) -> 
     tx.inline.run_together(statement, tuple(shared.values()), list(zip(*own.values(), strict=True)))
 
 
-def _inserted(new: Sequence[Task], names: tuple[str, ...]) -> Part:
-    own, shared = _parted(new, names)
+def _insert_part(new: Sequence[Task], names: tuple[str, ...]) -> Part:
+    own, shared = _split_columns(new, names)
     values = (*map(list, own.values()), *shared.values())
     fills_queues = any(task.status is Status.PENDING for task in new)
     return Part("inserted", _pg_insert("tasks", tuple(own), tuple(shared)), values, len(new), tuple(new), fills_queues)
 
 
-def _specified(new: Sequence[Task]) -> Part:
-    own, shared = _parted(new, SPEC)
+def _specs_part(new: Sequence[Task]) -> Part:
+    own, shared = _split_columns(new, SPEC)
     values = (*map(list, own.values()), *shared.values())
     return Part("specified", _pg_insert("task_specs", tuple(own), tuple(shared)), values, len(new))
 
 
-def _parted(new: Sequence[Task], names: tuple[str, ...]) -> tuple[dict[str, Sequence[Any]], dict[str, Any]]:
-    """Return the columns in which the tasks differ, and what is the same in all of them: that is sent once.
+def _split_columns(new: Sequence[Task], names: tuple[str, ...]) -> tuple[dict[str, Sequence[Any]], dict[str, Any]]:
+    """Return the columns that differ between the tasks, and those with a shared value, which is sent only once.
 
-    What 1,000 tasks of one job have to themselves are four of 38 columns. Bound for each of them, all columns took
-    SQLite 9.4 microseconds a task and PostgreSQL with its driver 18.4; so they take 2.9 and 10.6.
+    1,000 tasks of one job differ in four of 38 columns. With all columns bound for each task SQLite took 9.4
+    microseconds a task, and PostgreSQL with its driver 18.4; now they take 2.9 and 10.6.
     """
     own: dict[str, Sequence[Any]] = {}
     shared: dict[str, Any] = {}
@@ -172,7 +172,7 @@ def _new_values(names: tuple[str, ...]) -> Callable[[Task], tuple[Any, ...]]:
 
 
 def _insert_into(table: str, names: Sequence[str], values: Sequence[str]) -> str:
-    """Return the beginning of an INSERT, as far as its SELECT's FROM, with what is the same in all new rows."""
+    """Return the beginning of an INSERT, up to its SELECT's FROM, with the table's constants."""
     constants = {name: value for name, value in _ALIKE[table].items() if name not in names}
     # Names of tables and columns only; every value is bound.
     return f"INSERT INTO {table} ({', '.join((*names, *constants))}) SELECT {', '.join((*values, *constants.values()))}"
@@ -186,7 +186,7 @@ def _sqlite_insert(table: str, own: tuple[str, ...], shared: tuple[str, ...]) ->
 
 @lru_cache(maxsize=MOST_TEXTS)
 def _pg_insert(table: str, own: tuple[str, ...], shared: tuple[str, ...]) -> str:
-    """Return PostgreSQL's statement: a row for each place of the arrays of their own; the types are the columns'."""
+    """Return PostgreSQL's statement, which inserts a row for each position of the `own` columns' arrays."""
     arrays = ", ".join(pg_array(COLUMNS[name], i) for i, name in enumerate(own, 1))
     given = {name: f"v.{name}" for name in own}
     given |= {name: f"${i}::{pg_kind(COLUMNS[name])}" for i, name in enumerate(shared, 1 + len(own))}
@@ -195,36 +195,36 @@ def _pg_insert(table: str, own: tuple[str, ...], shared: tuple[str, ...]) -> str
 
 
 async def claim(tx: Tx, claimed: Sequence[Moved], counts: Counts = NO_COUNTS) -> None:
-    """Write claims and counts. Raises `LostUpdate`, and IntegrityError when a target is another task's already."""
+    """Write claims and add `counts`. Raises `LostUpdate`, and `IntegrityError` when another task has the target."""
     if not claimed:
         return
     if tx.dialect == "sqlite":
         at, rows = claimed[0][0].claimed_at, [(task.seq, was, task.worker_id) for task, was in claimed]
         await change_inline(tx, _CLAIM, (at, at, at), rows, counts)
         return
-    claimed, counts = _put_in_claimed(tx.direct, claimed, counts)
+    claimed, counts = _merge_claims(tx.direct, claimed, counts)
     if claimed:
-        await postpone(tx, _claimed("claimed", claimed, Status.PENDING, steps=1), counts)
+        await postpone(tx, _claim_part("claimed", claimed, Status.PENDING, steps=1), counts)
 
 
-def _put_in_claimed(
+def _merge_claims(
     connection: DirectConnection, claimed: Sequence[Moved], counts: Counts
 ) -> tuple[Sequence[Moved], Counts]:
-    """Have tasks that are to be put in put in as claimed, and those that are to be promoted claimed where they sleep.
+    """Merge claims into postponed inserts and promotions: such tasks are inserted or promoted as claimed at once.
 
-    Return the other claims, and what is to be counted of them. So a task that a worker waits for is one statement,
-    which stands alone: one way there and back instead of four. And of many that wake at once each is written once.
+    Return the other claims, with the counts to add for them. So a new task for a waiting worker takes a single
+    statement: one round trip instead of four. And when many tasks wake at once, each is written only once.
     """
     change = connection.take_back()
     parts = list(change.parts[1:])
     put_in = {task.seq: task for task in change.new}
     if now := {task.seq: task for task, _ in claimed if task.seq in put_in}:
         new = list((put_in | now).values())
-        parts = [*(part for part in parts if not part.new), _inserted(new, _NEW_OR_CLAIMED)]
+        parts = [*(part for part in parts if not part.new), _insert_part(new, _NEW_OR_CLAIMED)]
     promoted = sleepers_in(change) if change.part(_WOKEN) is None else frozenset()
     if woken := [(task, was - 1) for task, was in claimed if task.seq in promoted]:
         left_out = frozenset(task.seq for task, _ in woken)
-        parts = [*without(parts, left_out), _claimed(_WOKEN, woken, Status.SCHEDULED, steps=2)]
+        parts = [*without(parts, left_out), _claim_part(_WOKEN, woken, Status.SCHEDULED, steps=2)]
         now |= {task.seq: task for task, _ in woken}
     if now:
         change = counted(parts, change.touched, change.counts, counts)
@@ -235,11 +235,11 @@ def _put_in_claimed(
 
 
 _WOKEN = "woken"
-"""The part that claims what it promotes."""
+"""The name of the part that promotes and claims at once."""
 
 
-def _claimed(name: str, claimed: Sequence[Moved], status: Status, *, steps: int) -> Part:
-    """Return the part that claims tasks of that status, each of which is so many versions further then."""
+def _claim_part(name: str, claimed: Sequence[Moved], status: Status, *, steps: int) -> Part:
+    """Return the part that claims tasks of that status, raising each one's version by `steps`."""
     workers = {worker_id: i for i, worker_id in enumerate(dict.fromkeys(task.worker_id for task, _ in claimed), 1)}
     rows = [(task.seq, was, workers[task.worker_id]) for task, was in claimed]
     shared = (list(workers), claimed[0][0].claimed_at, status, steps, Reason.SUSPENDED)
@@ -247,7 +247,7 @@ def _claimed(name: str, claimed: Sequence[Moved], status: Status, *, steps: int)
 
 
 async def start(tx: Tx, started: Sequence[Moved], counts: Counts = NO_COUNTS) -> None:
-    """Write starts of claimed tasks, all at the time of the first, and add `counts`. Raises `LostUpdate`."""
+    """Write starts of claimed tasks, all with the first one's time, and add `counts`. Raises `LostUpdate`."""
     if not started:
         return
     at, rows = started[0][0].started_at, [(task.seq, was) for task, was in started]
@@ -258,7 +258,7 @@ async def start(tx: Tx, started: Sequence[Moved], counts: Counts = NO_COUNTS) ->
 
 
 async def complete(tx: Tx, completed: Sequence[Moved], counts: Counts = NO_COUNTS) -> None:
-    """Write completions, each with the run that it tells from now on, and counts. Raises `LostUpdate`."""
+    """Write completions, each of which stores its run in the task's row, and add `counts`. Raises `LostUpdate`."""
     if not completed:
         return
     at, rows = completed[0][0].completed_at, [(t.seq, was, t.version, t.result, t.digest) for t, was in completed]

@@ -1,6 +1,6 @@
-"""What a transaction reads and writes of lines: tasks of a lane that wait, in their order, for the same limits.
+"""The writer's reads and writes of lines: the tasks of a lane that count against the same limits, in order.
 
-On PostgreSQL a row is looked up along an index, whatever the planner knows of the table: see `hot.py`.
+On PostgreSQL a row is looked up along an index, whatever statistics the planner has: see `hot.py`.
 """
 
 from collections.abc import Collection, Sequence
@@ -20,19 +20,19 @@ _c = tasks.c
 
 
 class Waiting(NamedTuple):
-    """A task of a line, as far as its limits go."""
+    """A task of a line, with the fields that its limits need."""
 
     seq: int
     limits: str
     rank: int
     due_at: Any
-    """As the driver has it."""
+    """The driver's value."""
     is_open: bool
     """Whether it may be claimed."""
 
 
 class Parked(NamedTuple):
-    """A line that waits: for which bucket, and how its first task stands."""
+    """A waiting line, with the bucket that it waits for and its first task."""
 
     line: Line
     bucket_id: BucketId
@@ -41,12 +41,12 @@ class Parked(NamedTuple):
 
 OPEN = f"{IN_LINE} AND blocked = false"
 PARKED = f"{IN_LINE} AND blocked = true AND parked = true"
-"""Tasks that nothing but a limit keeps: those that may be claimed, and those that wait.
+"""Tasks that nothing but a limit holds back: those that may be claimed, and those that wait.
 
-They are two ranges of the index of lines, each in the line's order.
+They are two ranges of the index of lines, each in queue order.
 """
 
-# Most lines have nobody left when a task of theirs was claimed: that is one look along the index, and not two.
+# Most lines are empty once a task of theirs was claimed: the EXISTS finds that with one lookup instead of two.
 _FIRST = f"""
 WITH bound (most) AS (SELECT ?)
 SELECT t.lane, t.limit_key, t.seq, t.limits, -t.priority, t.due_at, NOT t.blocked
@@ -67,7 +67,7 @@ SELECT seq, limits::text, -priority AS rank, due_at, false AS is_open FROM tasks
 
 
 def _pg_first(lock: str, others: str) -> str:
-    """Return PostgreSQL's statement: one for all that is done with lines, for each takes 0.1 ms there and back."""
+    """Return PostgreSQL's statement: one for all that is done with lines, because each round trip takes 0.1 ms."""
     return f"""
     WITH called AS (
          DELETE FROM limit_lines USING unnest($1::bigint[], $2::text[]) AS l (lane, limit_key)
@@ -89,17 +89,19 @@ _PG_FIRST = _pg_first("FOR UPDATE SKIP LOCKED", f"UNION ALL SELECT *, true FROM 
 _PG_FIRST_OF_EXCLUSIVE = _pg_first("", "")
 
 
-async def call_up(tx: Tx, lines: Collection[Line], most: int) -> tuple[dict[Line, list[Waiting]], dict[Line, Waiting]]:
-    """Return each line's tasks, in its order, that nothing but a limit keeps, and note of no line that it waits.
+async def take_lines(
+    tx: Tx, lines: Collection[Line], most: int
+) -> tuple[dict[Line, list[Waiting]], dict[Line, Waiting]]:
+    """Return each line's tasks that only limits hold back, in order, and delete the lines' rows in `limit_lines`.
 
-    Of those that wait it is up to `most`. All that may be claimed are among them, and so the first `most` of the line
-    are. Where there are other servers the second is of each line the first of its others that waits: beyond `most`, or
-    one that another server has at hand.
+    They are all claimable ones and up to `most` waiting ones, which includes the first `most` of the line. Unless this
+    server writes exclusively, the second value is the first other waiting task of each line: one beyond `most`, or one
+    that another server has locked.
     """
     found: dict[Line, list[Waiting]] = {line: [] for line in lines}
     others: dict[Line, Waiting] = {}
     if tx.dialect == "sqlite":
-        # Where no line waits at all, that is known sooner than of each of them.
+        # It is quicker to find that no line waits at all than to look up each.
         if tx.inline.fetch("SELECT 1 FROM limit_lines LIMIT 1"):
             tx.inline.run_together("DELETE FROM limit_lines WHERE (lane, limit_key) IN {rows}", (), list(lines))
         for lane, key, *task in tx.inline.fetch_together(_FIRST, (most,), list(lines)):
@@ -116,7 +118,7 @@ async def call_up(tx: Tx, lines: Collection[Line], most: int) -> tuple[dict[Line
 
 
 async def set_parked(tx: Tx, seqs: Collection[int], *, parked: bool) -> set[int]:
-    """Have pending tasks wait for their limits, or be claimable; return their lanes."""
+    """Make pending tasks wait for their limits, or make them claimable; return their lanes."""
     return {lane for lane, _ in await (_park if parked else _let_through).rows(tx, seqs=sorted(seqs))}
 
 
@@ -124,8 +126,8 @@ _park = Prepared(PENDING_AMONG.values(parked=true(), blocked=true()))
 _let_through = Prepared(PENDING_AMONG.values(parked=false(), blocked=false()))
 
 
-async def stand_in_line(tx: Tx, seqs: Collection[int]) -> None:
-    """Let pending tasks without a target wait for their limits alone, unless the code of their last run goes on."""
+async def park_for_limits(tx: Tx, seqs: Collection[int]) -> None:
+    """Make pending tasks without a target wait only for their limits, unless their last run's code is still running."""
     await _stand.rows(tx, seqs=sorted(seqs))
 
 
@@ -137,7 +139,7 @@ _stand = Prepared(
 
 
 async def lines_of(tx: Tx, seqs: Collection[int]) -> set[Line]:
-    """Return the lines, each a lane and a key, of those of the tasks that have limits."""
+    """Return the lines of the tasks that have limits."""
     return {Line(*row) for row in await _lines.rows(tx, seqs=seqs)}
 
 
@@ -145,7 +147,7 @@ _lines = Prepared(select(_c.lane, _c.limit_key).where(_c.limit_key.is_not(None),
 
 
 async def write_parked(tx: Tx, parked: Sequence[Parked]) -> None:
-    """Note which lines wait of those that were called up, and for what."""
+    """Record which lines wait, and for which buckets."""
     rows = [(*p.line, p.bucket_id.bucket, p.bucket_id.num, p.first.rank, p.first.due_at, p.first.seq) for p in parked]
     await insert_tuples(tx, limit_lines, ("lane", "limit_key", "bucket", "limit_num", "rank", "due_at", "seq"), rows)
 

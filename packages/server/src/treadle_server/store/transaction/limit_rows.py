@@ -1,7 +1,7 @@
-"""What a transaction reads and writes of limits' buckets, and of what runs count for in them.
+"""The writer's reads and writes of limits' buckets, and of what runs use of them.
 
-Each is one statement for any number of rows. On PostgreSQL a row is looked up along an index, whatever the planner
-knows of the table: see `hot.py`.
+Each is one statement for any number of rows. On PostgreSQL a row is looked up along an index, whatever statistics the
+planner has: see `hot.py`.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -24,13 +24,13 @@ from treadle_server.store.transaction.rows import insert_tuples, put_meta
 from treadle_server.store.types import Instant, instant
 
 _KEY = 7421
-"""The advisory lock under which servers decide about limits."""
+"""The advisory lock under which a server decides about limits."""
 
 _WAIT = "SELECT pg_advisory_xact_lock($1::bigint)"
 
 
 async def fetch(tx: Tx, sqlite: str, postgres: str, *values: Any) -> Rows:
-    """Run the database's statement and return its rows; a list is bound as its array, or as JSON."""
+    """Run the database's statement and return its rows; a list is bound as an array, or as JSON on SQLite."""
     if tx.dialect == "sqlite":
         return tx.inline.fetch(sqlite, [_said(value) for value in values])
     return await tx.direct.fetch(postgres, values)
@@ -41,18 +41,18 @@ def _said(value: Any) -> Any:
 
 
 async def lock_limits(tx: Tx) -> None:
-    """Let no other server decide about limits until the commit.
+    """Keep other servers from deciding about limits until the commit.
 
-    Who has this lock waits for no task's row: those that another one has are left to it, which decides about their
-    lines when its turn comes. Raises `ClockWasSet` when one who had it before has noted that the clock was set, and
-    this transaction has a time of before: by that a bucket would be filled for the step.
+    With this lock a transaction waits for no task's row: rows that another server has locked are left to that server,
+    which decides about their lines in its turn. Raises `ClockWasSet` when another server has noted that the clock was
+    set and this transaction's time is from before that: with it, buckets would be filled for the length of the step.
     """
     noticed = tx.noticed
     if tx.is_exclusive or noticed.is_sure:
         return
     if tx.dialect == "postgresql":
         await tx.direct.fetch(_WAIT, (_KEY,))
-    # A statement of its own: one that waits for the lock sees what was committed before it began to wait.
+    # A separate statement, because the one that waited for the lock sees only what was committed before it began.
     set_by = await read_set_by(tx)
     if noticed.set_by not in {None, set_by}:
         raise ClockWasSet("another server has noticed that the clock was set")
@@ -60,20 +60,20 @@ async def lock_limits(tx: Tx) -> None:
 
 
 _TURNS = 7422
-"""The advisory lock by which servers take turns with tasks that supersede others, or may be refused."""
+"""The advisory lock by which servers take turns in inserting tasks that supersede others, or that may be rejected."""
 
 
 async def go_first(tx: Tx) -> None:
-    """Let no other server put in such tasks from now on until the commit.
+    """Keep other servers from inserting such tasks until the commit.
 
-    The first that a transaction asks for: as long as it waits for those that are about to commit, it keeps nobody.
+    A transaction takes this lock first: while it waits for others to commit, it holds nobody up.
     """
     if not tx.is_exclusive:
         await tx.direct.fetch(_WAIT, (_TURNS,))
 
 
 async def take_turn(tx: Tx) -> None:
-    """Keep who wants to go first waiting until the commit. Raises `Overtaken`, without waiting, when there is one."""
+    """Make other servers' `go_first` wait until the commit. Raises `Overtaken` at once if one has the lock."""
     statement = "SELECT pg_try_advisory_xact_lock_shared($1::bigint)"
     [(is_had,)] = await tx.direct.fetch(statement, (_TURNS,))
     if not is_had:
@@ -81,11 +81,11 @@ async def take_turn(tx: Tx) -> None:
 
 
 _SET_BY = "clock_set_by"
-"""The key in `meta` of how many seconds the store's clock was set by in all, as far as servers have noticed."""
+"""The key in `meta` for the sum of the steps of the store's clock, in seconds, that servers have noticed."""
 
 
 async def read_set_by(tx: Tx) -> float:
-    """Return by how many seconds in all the store's clock was set, as servers have noted."""
+    """Return the sum of the noted steps of the store's clock, in seconds."""
     rows = await _set_by.rows(tx)
     return float(rows[0][0]) if rows else 0.0
 
@@ -94,7 +94,7 @@ _set_by = Prepared(select(meta.c.value).where(meta.c.key == _SET_BY))
 
 
 async def note_set_by(tx: Tx, seconds: float) -> None:
-    """Note by how many seconds in all the store's clock was set; under the lock of the limits."""
+    """Write the sum of the steps of the store's clock, in seconds, under the limits' lock."""
     await put_meta(tx, _SET_BY, repr(seconds))
 
 
@@ -102,7 +102,7 @@ _COLUMNS = ", ".join(LIMIT_FIELDS)
 
 
 def limit_of(row: Sequence[Any]) -> Limit:
-    """Return a row of `limits`."""
+    """Return the limit of a row."""
     limit = Limit(*row)
     if isinstance(limit.created_at, int):
         limit.created_at = instant(limit.created_at)
@@ -123,13 +123,13 @@ async def limits_by_num(tx: Tx, nums: Collection[int]) -> list[Limit]:
 
 
 async def locked_limits(tx: Tx, nums: Collection[int], *, to_change: bool) -> list[Limit]:
-    """Return those of the limits that there are. They stay until the commit; `to_change` locks them for this writer."""
+    """Return the limits that exist. They can't change until the commit; `to_change` locks them for this writer."""
     statement = _limits if tx.is_exclusive else _locked[to_change]
     return [limit_of(row) for row in await statement.rows(tx, nums=nums)]
 
 
 async def read_buckets(tx: Tx, bucket_ids: Collection[BucketId], now: datetime) -> dict[int, Bucket]:
-    """Return the buckets of those of the limits that there are, as they are `now`."""
+    """Return the state `now` of the buckets whose limits exist."""
     known, used = await _limits_and_uses(tx, bucket_ids)
     full = {num: float(limit.rate_burst or 0) for num, limit in known.items()}
     found = {bucket: Bucket(known[num], 0, full[num]) for num, bucket in bucket_ids if num in known}
@@ -148,7 +148,7 @@ async def read_buckets(tx: Tx, bucket_ids: Collection[BucketId], now: datetime) 
 async def _limits_and_uses(
     tx: Tx, bucket_ids: Collection[BucketId]
 ) -> tuple[dict[int, Limit], Iterable[tuple[int, int]]]:
-    """Return those of the limits that there are, and what is used of the buckets, as far as any is."""
+    """Return the limits that exist, and the weights used of the buckets that are in use."""
     nums, buckets = {one.num for one in bucket_ids}, {one.bucket for one in bucket_ids}
     used: Iterable[Any] = ()
     if tx.dialect == "sqlite":
@@ -162,12 +162,13 @@ async def _limits_and_uses(
     return {limit.num: limit for limit in known}, used
 
 
-# With the numbers as one JSON text it took fifty buckets 20 microseconds, and takes 5; their limit 20 more.
+# For fifty buckets this takes 5 microseconds, and took 20 with the numbers as one JSON text; reading their limit took
+# 20 more.
 _OF_NUMS = f"SELECT {_COLUMNS} FROM {{rows}} AS v CROSS JOIN limits ON num = v.column1"  # noqa: S608 - names of columns
 _USED = """
 SELECT bucket, sum(weight) FROM {rows} AS v CROSS JOIN limit_uses ON bucket = v.column1 GROUP BY bucket
 """
-# One statement, for each takes 0.1 ms there and back: what is used stands beside each of the limits, which are few.
+# One statement, because each round trip takes 0.1 ms; it repeats the uses for each of the limits, which are few.
 _PG_LIMITS_AND_USES = f"""
 WITH used AS MATERIALIZED (
      SELECT bucket, sum(weight) AS weight FROM limit_uses WHERE bucket = ANY ($2::bigint[]) GROUP BY bucket)
@@ -179,7 +180,7 @@ _tokens = Prepared(select(_t.bucket, _t.tokens, _t.filled_at, _t.opens_at).where
 
 
 async def write_tokens(tx: Tx, buckets: dict[int, Bucket], now: datetime) -> None:
-    """Write how many tokens each of the buckets has `now`, and when a line that waits for one may go on."""
+    """Write how many tokens each bucket has `now`, and when a line that waits for one may go on."""
     rows = [
         (number, one.limit.num, one.tokens, one.filled_at or now, one.opens_at(now))
         for number, one in sorted(buckets.items())
@@ -194,7 +195,7 @@ DO UPDATE SET tokens = excluded.tokens, filled_at = excluded.filled_at, opens_at
 
 
 async def forget_full(tx: Tx, bucket_ids: Collection[BucketId], at: datetime) -> None:
-    """Delete the rows of those of the buckets that were full `at` this time and are waited for by nobody."""
+    """Delete the rows of the buckets that were full `at` this time and that no line waits for."""
     await lock_limits(tx)
     found = await read_buckets(tx, bucket_ids, at)
     full = [
@@ -209,13 +210,13 @@ _full = Prepared(delete(limit_tokens).where(is_among(_t.bucket, "buckets"), _t.o
 
 
 async def forget_time(tx: Tx, now: datetime) -> None:
-    """Fill no bucket for the time until `now`, and look again at all that wait for a token: the clock was set."""
+    """After the clock was set: fill no bucket for the time until `now`, and check all that lines wait for."""
     opens_at = case((_t.opens_at.is_not(None), literal(now, _t.opens_at.type)))
     await tx.connection.execute(update(limit_tokens).values(filled_at=now, opens_at=opens_at))
 
 
 async def due_buckets(tx: Tx, now: datetime, most: int) -> list[BucketId]:
-    """Return up to `most` of the buckets that lines wait for and that have a token by now."""
+    """Return up to `most` of the buckets that lines wait for and that are due to have a token `now`."""
     return [BucketId(*row) for row in await _due.rows(tx, now=now, most=most)]
 
 
@@ -228,7 +229,7 @@ _due = Prepared(
 
 
 async def call_awaited(tx: Tx, limit: Limit, now: datetime) -> None:
-    """Have it be time for all of the limit's buckets that lines wait for; one that has no tokens noted yet is full."""
+    """Make all buckets of the limit that lines wait for due `now`; one without a row is full."""
     at, burst = literal(now, Instant), literal(float(limit.rate_burst or 0), _t.tokens.type)
     lines = select(limit_lines.c.bucket, limit_lines.c.limit_num, burst, at, at)
     insert = (sqlite if tx.dialect == "sqlite" else postgresql).insert(limit_tokens)
@@ -247,9 +248,9 @@ async def awaited_buckets(tx: Tx, num: int, most: int) -> list[BucketId]:
 
 
 async def insert_uses(tx: Tx, rows: Sequence[tuple[int, int, int, int, int]]) -> None:
-    """Keep what runs count for, each as (task's number, run, limit's number, bucket, weight).
+    """Insert uses of runs, as (task's number, run, limit's number, bucket, weight).
 
-    On PostgreSQL it is one statement with the claims of these runs. Raises `LostUpdate` as that does.
+    On PostgreSQL they are written in one statement with the runs' claims. Raises `LostUpdate` as that does.
     """
     if not rows:
         return
@@ -265,7 +266,7 @@ _USE = "INSERT INTO limit_uses (task_seq, run_id, limit_num, bucket, weight) {0}
 
 
 async def delete_ended_uses(tx: Tx, seqs: Collection[int]) -> set[BucketId]:
-    """Forget what runs of the tasks count for that are neither open nor held any more; return where room came of it."""
+    """Delete the uses of the tasks' runs that are neither open nor held; return the buckets that gained room."""
     return {BucketId(*row) for row in await _ended.rows(tx, seqs=sorted(seqs))}
 
 
@@ -280,7 +281,7 @@ _ended = Prepared(
     delete(limit_uses)
     .where(
         is_among(_u.task_seq, "seqs"),
-        # Each is looked up: of a NOT EXISTS PostgreSQL may read every row there is.
+        # Scalar subqueries are looked up for each row; for a NOT EXISTS PostgreSQL may read the whole table.
         *(found.limit(1).correlate(limit_uses).scalar_subquery().is_(None) for found in (_OPEN, _HELD)),
     )
     .returning(_u.limit_num, _u.bucket)

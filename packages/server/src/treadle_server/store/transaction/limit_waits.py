@@ -1,4 +1,4 @@
-"""Who waits for buckets of limits that reject or let newer tasks supersede older ones, and which runs count there."""
+"""The tasks that wait for buckets of limits with `on_full`, and the runs that count against these."""
 
 from collections.abc import Collection
 
@@ -15,7 +15,7 @@ from treadle_server.store.tables import IN_LINE, SEVERAL_LIMITS, limit_lines, li
 from treadle_server.store.tables.base import IS_LEASED
 from treadle_server.store.transaction.limit_rows import fetch
 
-# Tasks with one limit are found along its bucket, no more of them than it takes to know that it is full.
+# Tasks with a single limit are found by its bucket, only as many as it takes to know that it is full.
 _WITH_ONE = f"""
   FROM json_each(?) p CROSS JOIN tasks t
  WHERE t.seq IN (SELECT seq FROM tasks i
@@ -27,7 +27,7 @@ _PG_WITH_ONE = f"""
        SELECT limit_key, limits::text, id::text FROM tasks
         WHERE tasks.limit_key = p.bucket_id AND {IN_LINE} LIMIT $2) t
 """  # noqa: S608 - made of constants
-# Those with several have an index of their own, which is read whole.
+# Tasks with several limits have their own index, which is read whole.
 _WITH_SEVERAL = f"""
   FROM tasks t
  WHERE {SEVERAL_LIMITS}
@@ -45,7 +45,7 @@ _ONE, _PG_ONE, _SEVERAL, _PG_SEVERAL = (
 
 
 async def crowds_of(tx: Tx, bucket_ids: Collection[BucketId], buckets: dict[int, Bucket]) -> dict[int, Crowd]:
-    """Return what waits for each of the buckets; of a full one perhaps not all of it."""
+    """Return what waits for each bucket; for a full one possibly not everything."""
     crowds = {number: Crowd(bucket) for number, bucket in buckets.items()}
     texts = [text_of_bucket_id(bucket_id) for bucket_id in sorted(bucket_ids) if bucket_id.bucket in crowds]
     most = 1 + max((bucket.room for bucket in buckets.values()), default=0)
@@ -58,7 +58,7 @@ async def crowds_of(tx: Tx, bucket_ids: Collection[BucketId], buckets: dict[int,
 
 
 async def uses_of(tx: Tx, seqs: Collection[int]) -> list[tuple[int, int, int, int]]:
-    """Return what runs of the tasks count for: task, run, bucket, weight."""
+    """Return the uses of the tasks' runs, as (task's number, run, bucket, weight)."""
     return [(seq, run, bucket, weight) for seq, run, bucket, weight in await _uses.rows(tx, seqs=seqs)]
 
 
@@ -68,7 +68,7 @@ _awaited = Prepared(select(limit_lines.c.bucket).where(is_among(limit_lines.c.bu
 
 
 async def awaited_among(tx: Tx, buckets: Collection[int]) -> list[int]:
-    """Return those of the buckets that lines wait for."""
+    """Return the buckets that lines wait for."""
     return [number for (number,) in await _awaited.rows(tx, buckets=buckets)]
 
 
@@ -96,11 +96,11 @@ SELECT u.bucket, t.id::text, u.run_id, u.weight
 """
 
 RunOf = tuple[TaskId, int, int]
-"""A task, its run, and what that counts."""
+"""(task's id, run, weight)."""
 
 
 async def waiting_in(tx: Tx, bucket_ids: Collection[BucketId], most: int) -> dict[int, list[TaskId]]:
-    """Return by bucket the tasks that wait for it; of more than `most` not all."""
+    """Return by bucket the tasks that wait for it; when there are more than `most`, not all of them."""
     found: dict[int, list[TaskId]] = {bucket_id.bucket: [] for bucket_id in bucket_ids}
     texts = [text_of_bucket_id(bucket_id) for bucket_id in sorted(bucket_ids)]
     rows = await fetch(tx, _ID_OF_ONE, _PG_ID_OF_ONE, texts, most)
@@ -113,7 +113,7 @@ async def waiting_in(tx: Tx, bucket_ids: Collection[BucketId], most: int) -> dic
 
 
 async def running_in(tx: Tx, buckets: Collection[int]) -> dict[int, list[RunOf]]:
-    """Return by bucket the open runs that count against it, the first claimed first."""
+    """Return by bucket the open runs that count against it, in order of claim."""
     found: dict[int, list[RunOf]] = {bucket: [] for bucket in buckets}
     if not found:
         return found

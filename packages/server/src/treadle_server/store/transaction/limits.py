@@ -1,8 +1,8 @@
-"""Runs that have had their time: those not started in theirs, and those that run longer than their timeout.
+"""Find runs that are past a time limit: those not started in time, and those that run longer than their timeout.
 
-When that is, is the sum of an instant and of a number of seconds, the task's own. Two partial indexes hold these sums,
-so that of however many runs are leased only those are read whose time has come. They stand in migration 0009 alone:
-SQLAlchemy compares no indexes of expressions.
+The time limit is the sum of an instant and the task's own number of seconds. Two partial indexes have these sums, so
+that only the runs whose time has come are read, however many are leased. The indexes are defined only in migration
+0009, because alembic does not compare indexes of expressions.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -18,18 +18,18 @@ from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.types import Instant
 
 FROM_ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
-"""What `stamped` is when no lease was ever stamped anew."""
+"""The value of `stamped` when leases were never renewed as a whole."""
 
 _UNSTARTED = f"status = 'claimed' AND job_name NOT LIKE '{INTERNAL}:%'"
-"""As the index says it. What the server's own executors have claimed has no time to start in."""
+"""Spelt as in the index. Tasks of the server's own executors have no time limit for starting."""
 
 _LIMITED = "status = 'running' AND timeout IS NOT NULL"
 
 
 class _End(Spelt):
-    """When so many seconds have passed since: microseconds on SQLite, a UTC timestamp on PostgreSQL.
+    """The instant a number of seconds after another: microseconds on SQLite, a UTC timestamp on PostgreSQL.
 
-    PostgreSQL indexes no sum of a `timestamptz`, which would depend on the session's time zone.
+    PostgreSQL can't index a sum of a `timestamptz`, which depends on the session's time zone.
     """
 
     sqlite = "({0} + {1} * 1000000)"
@@ -37,14 +37,14 @@ class _End(Spelt):
 
 
 class _Moment(Spelt):
-    """An instant, for the comparison with an end."""
+    """An instant, for comparison with an `_End`."""
 
     sqlite = "{0}"
     postgresql = "timezone('UTC', {0})"
 
 
 def _past(since: ColumnElement[Any], seconds: ColumnElement[Any], condition: str) -> Select[Any]:
-    """Return the statement that finds what is past its time; a run of before `stamped` has had its time since then."""
+    """Return the statement that finds runs past their time; for runs from before `stamped` it counts from then."""
     ends, now = _End(since, seconds), _Moment(bindparam("now", type_=Instant))
     stamped = bindparam("stamped", type_=Instant)
     return (
@@ -70,6 +70,6 @@ _NEXT_TIMEOUT = (
 
 
 async def next_timeout(connection: AsyncConnection, after: datetime) -> datetime | None:
-    """Return when the next of the running tasks is past its timeout, later than `after`."""
+    """Return when the next running task will exceed its timeout, later than `after`."""
     row = (await connection.execute(_NEXT_TIMEOUT, {"after": after})).first()
     return None if row is None else row[0] + timedelta(seconds=row[1])

@@ -1,4 +1,4 @@
-"""Limits themselves, as the writer reads and writes them, and who names them."""
+"""The writer's reads and writes of limits, and what refers to them."""
 
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
@@ -25,13 +25,13 @@ LimitName = tuple[str, str]
 
 
 async def limits_by_name(tx: Tx, names: Collection[LimitName], *, to_change: bool) -> dict[LimitName, Limit]:
-    """Return those of the limits that there are, locked as in `locked_limits`."""
+    """Return the limits that exist, locked as in `locked_limits`."""
     found = await locked_limits(tx, {number_of(*name) for name in names}, to_change=to_change)
     return {(limit.room, limit.name): limit for limit in found}
 
 
 async def named_limits(tx: Tx, known: Iterable[Limit]) -> set[LimitName]:
-    """Return which of the `known` limits open tasks or jobs name, or code counts against that has not stopped yet."""
+    """Return which of the `known` limits are named by open tasks or jobs, or used by code that has not stopped."""
     return {(limit.room, limit.name) for limit in known if await _is_named(tx, limit)}
 
 
@@ -48,7 +48,7 @@ async def _is_named(tx: Tx, limit: Limit) -> bool:
     )
     if (await tx.connection.execute(open_task)).first() is not None:
         return True
-    # Made anew it would be the same limit, and have forgotten what still runs.
+    # If it was removed and created again it would be the same limit, without the uses of what is still running.
     used = select(limit_uses.c.bucket).where(limit_uses.c.limit_num == limit.num).limit(1)
     if (await tx.connection.execute(used)).first() is not None:
         return True
@@ -63,15 +63,15 @@ def _names(defaults: str) -> set[str]:
 _CHANGED = f"ON CONFLICT (num) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in LIMIT_FIELDS)}"
 
 MOST_AWAITED = 500
-"""Buckets of changed limits about which the same transaction decides; later ones decide about the others."""
+"""Most buckets of changed limits that the same transaction decides about; later ones decide about the rest."""
 
 
 async def write_limits(tx: Tx, changed: Iterable[Limit], gone: Collection[int], now: datetime) -> set[BucketId]:
-    """Write limits that were made or changed, and delete others by their numbers, with all that was counted of them.
+    """Insert or update limits, and delete others by number, with their uses, tokens and lines.
 
-    Return buckets that lines wait for; of more than `MOST_AWAITED` it is time for the others, too. No other server
-    decides about limits until the commit: it would count by what they were. Raises `LostUpdate` when one is to go that
-    was named by what another server has written since it was looked at.
+    Return up to `MOST_AWAITED` buckets that lines wait for; all of them are made due. Other servers can't decide about
+    limits until the commit, because they would use the old values. Raises `LostUpdate` when a limit to delete has come
+    into use, by another server's writes, since it was checked.
     """
     await lock_limits(tx)
     if not tx.is_exclusive and await named_limits(tx, await limits_by_num(tx, gone)):
@@ -90,10 +90,10 @@ async def write_limits(tx: Tx, changed: Iterable[Limit], gone: Collection[int], 
 
 
 async def _keep_tokens(tx: Tx, before: Limit, limit: Limit, now: datetime) -> None:
-    """Fill all buckets by the rate that there was until `now`: what comes fills by the new one.
+    """Fill all buckets at the old rate until `now`; from then on they fill at the new one.
 
-    They keep as much as that allows; those that were full are, and so are all where there was no rate. One that another
-    server's look at the clock has filled a moment further stays so.
+    Their tokens are capped by the new burst. Buckets that were full stay full, and without an old rate all become full.
+    A bucket that another server's reading of the clock has filled slightly further keeps that time.
     """
     if (before.per_second, before.rate_burst) == (limit.per_second, limit.rate_burst):
         return
@@ -108,7 +108,7 @@ async def _keep_tokens(tx: Tx, before: Limit, limit: Limit, now: datetime) -> No
 
 
 class _Passed(Spelt):
-    """Seconds until an instant since another one, none if that is later."""
+    """Seconds from the second instant to the first, at least 0."""
 
     type = Double()
     sqlite = "(max(0, {0} - {1}) / 1e6)"
@@ -116,7 +116,7 @@ class _Passed(Spelt):
 
 
 _LOST = 1e-9
-"""Of a token, what sums of parts lose."""
+"""The part of a token that may be lost to rounding."""
 
 
 async def _delete_limits(tx: Tx, nums: Collection[int]) -> None:

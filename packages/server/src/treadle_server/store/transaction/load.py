@@ -1,7 +1,7 @@
-"""What the writer reads before it decides: rows by their keys, locked on PostgreSQL until the commit.
+"""The writer's reads before it decides: rows by key, locked on PostgreSQL until the commit.
 
-SQLite has one writer, which holds the write lock since BEGIN IMMEDIATE; PostgreSQL may have several servers, so every
-row that a command may change is locked, in one order (`lock_order.py`) so that two writers never wait for each other.
+SQLite has one writer, which holds the write lock from BEGIN IMMEDIATE on. PostgreSQL may have several servers, so every
+row that a command may change is locked, in a fixed order (`lock_order.py`), so that two writers never deadlock.
 """
 
 from collections import defaultdict
@@ -28,7 +28,7 @@ from treadle_server.store.types import instant
 
 
 def to_task(row: Iterable[Any]) -> Task:
-    """Return the row of a task that was read whole as a `Task`."""
+    """Return the `Task` of a whole row."""
     task = Task(*row)
     task.status = STATUS[task.status]
     task.reason = REASON[task.reason]
@@ -36,7 +36,7 @@ def to_task(row: Iterable[Any]) -> Task:
 
 
 def to_run(row: Iterable[Any]) -> Run:
-    """Return a row of `past_runs` as a `Run`."""
+    """Return the `Run` of a row of `past_runs`."""
     values = list(row)
     values[2] = Outcome(values[2])
     values[3] = REASON[values[3]]
@@ -47,14 +47,14 @@ _tasks_by_id = Prepared(locked(select_tasks().where(is_among(tasks.c.id, "ids"))
 
 
 async def tasks_by_id(tx: Tx, ids: Collection[TaskId]) -> list[Task]:
-    """Return those of the tasks that exist, locked, in the order of their arrival."""
+    """Return the tasks that exist, locked, in order of arrival."""
     return WHOLE.of(tx.dialect, await _tasks_by_id.rows(tx, ids=ids))
 
 
 async def tasks_by_unique_key(tx: Tx, keys: Collection[tuple[int, str]]) -> list[Task]:
-    """Return the open tasks that hold one of the keys (job number, unique key), locked, in the order of arrival."""
+    """Return the open tasks with one of the keys (job number, unique key), locked, in order of arrival."""
     found = await tasks_by_id(tx, await holders_of(tx, keys))
-    # Who was waited for may have ended, or let go of its key.
+    # A task whose lock was waited for may have ended, or given up its key.
     return [task for task in found if task.completed_at is None and (task.job_num, task.unique_key) in keys]
 
 
@@ -64,13 +64,13 @@ _tasks_of_workers = Prepared(
 
 
 async def tasks_of_workers(tx: Tx, ids: Collection[WorkerId]) -> list[Task]:
-    """Return the tasks that are claimed or running at the workers, locked, in the order of their arrival."""
+    """Return the workers' claimed and running tasks, locked, in order of arrival."""
     return WHOLE.of(tx.dialect, await _tasks_of_workers.rows(tx, ids=ids))
 
 
 _NOW: BindParameter[datetime] = bindparam("now")
 _FINDERS = {
-    # A row that another server is at is left to it.
+    # Rows that another server has locked are left to it.
     name: locked(statement.limit(bindparam("most")), skip=True)
     for name, statement in {
         "expired": select_tasks().where(status_in(*LEASED), tasks.c.taken_until <= _NOW).order_by(tasks.c.taken_until),
@@ -86,11 +86,11 @@ _FINDERS = {
 async def tasks_found(
     tx: Tx, finder: str, now: datetime, most: int, *, stamped_at: datetime | None = None
 ) -> list[Task]:
-    """Return up to `most` tasks whose lease has `expired`, or whose deadline is `overdue`.
+    """Return up to `most` tasks with `expired` leases, `overdue` deadlines, `unstarted` or `overlong` runs.
 
-    Or that are `unstarted` or `overlong`: claimed and past their time to start, or running and past their timeout;
-    both count from `stamped_at` for runs of before. They are locked, with their targets; one that another server is at,
-    or whose target it is at, is left to it.
+    `unstarted` are claimed tasks past their time to start, `overlong` running ones past their timeout; for runs from
+    before `stamped_at` both count from then. The tasks are locked, with their targets; those that another server has
+    locked, or whose targets it has, are left out.
     """
     parameters = {"now": now, "most": most}
     if finder in {"unstarted", "overlong"}:
@@ -127,7 +127,7 @@ def _to_job(row: Sequence[Any]) -> Job:
     job = Job(*row)
     job.id = JobId(str(job.id))
     if isinstance(job.created_at, int):
-        # As SQLite's driver gives them.
+        # The values of SQLite's driver.
         job.created_at = instant(job.created_at)
         job.deleted_at = None if job.deleted_at is None else instant(cast("int", job.deleted_at))
         job.retain, job.paused, job.encrypted = bool(job.retain), bool(job.paused), bool(job.encrypted)
@@ -135,7 +135,7 @@ def _to_job(row: Sequence[Any]) -> Job:
 
 
 async def jobs_by_name(tx: Tx, names: Collection[tuple[str, str, str]], *, to_change: bool) -> list[Job]:
-    """Return the jobs, deleted ones too. They can't change until the commit; `to_change` locks them for this writer."""
+    """Return the jobs, also deleted ones. They can't change until the commit; `to_change` locks them for writing."""
     if not names:
         return []
     statement = _BY_NAME[to_change]
@@ -147,7 +147,7 @@ async def jobs_by_name(tx: Tx, names: Collection[tuple[str, str, str]], *, to_ch
 
 
 async def nums_of_jobs(tx: Tx, names: Collection[tuple[str, str, str]]) -> set[int]:
-    """Return the numbers of those of the jobs that there are, which are not locked."""
+    """Return the numbers of the jobs that exist, without locking them."""
     found = select(jobs.c.num).where(_ITS_NAME.in_(sorted(names)))
     return set((await tx.connection.execute(found)).scalars()) if names else set()
 
@@ -163,7 +163,7 @@ _free_jobs = Prepared(
 
 
 async def free_jobs(tx: Tx, nums: Collection[int]) -> list[Job]:
-    """Return those of the jobs with these numbers that no other server is at, locked for this writer."""
+    """Return the jobs with these numbers that no other server has locked, locked for this writer."""
     return [_to_job(row) for row in await _free_jobs.rows(tx, nums=nums)]
 
 
@@ -173,7 +173,7 @@ _lanes_of_jobs = Prepared(
 
 
 async def lanes_of_jobs(tx: Tx, nums: Collection[int]) -> list[Lane]:
-    """Return every lane of the jobs, whose numbers are given; they are not locked."""
+    """Return all lanes of the jobs with these numbers, without locking them."""
     return [Lane(*row) for row in await _lanes_of_jobs.rows(tx, nums=nums)]
 
 
@@ -189,14 +189,14 @@ _links_of_workers = Prepared(
 
 
 def to_worker(row: Row[Any]) -> Worker:
-    """Return the row of `workers` as a `Worker` without its jobs."""
+    """Return the `Worker` of a row of `workers`, without its jobs."""
     worker = Worker(**dict(zip(WORKER_FIELDS, row, strict=True)))
     worker.state = WorkerState(worker.state)
     return worker
 
 
 async def workers_by_id(tx: Tx, ids: Collection[WorkerId]) -> list[Worker]:
-    """Return those of the workers that exist, locked, each with the numbers of the jobs that it serves."""
+    """Return the workers that exist, locked, with the numbers of the jobs that they serve."""
     if not ids:
         return []
     found = {w.id: w for w in map(to_worker, await tx.connection.execute(_WORKERS_BY_ID, {"ids": ids}))}
@@ -210,7 +210,7 @@ _STALE = _PRESENT.where(workers.c.last_heartbeat < bindparam("before"))
 
 
 async def stale_workers(tx: Tx, before: datetime) -> list[WorkerId]:
-    """Return the workers that are not lost yet and had their last heartbeat before the instant."""
+    """Return the workers that are not lost and had their last heartbeat before the instant."""
     return list((await tx.connection.execute(_STALE, {"before": before})).scalars())
 
 
@@ -220,7 +220,8 @@ async def present_workers(tx: Tx) -> list[WorkerId]:
 
 
 _PAST_RUNS = past_runs(of=lambda seq: is_among(seq, "seqs"))
-"""All of the tasks, which are few: pairs of keys would be looked up in bitmaps, or by reading every run."""
+"""All past runs of the tasks `seqs`, which are few; for pairs of keys PostgreSQL would use bitmap scans, or read every
+run."""
 _past_owners = Prepared(
     select(_PAST_RUNS.c.task_seq, workers.c.owner)
     .join_from(_PAST_RUNS, workers, _PAST_RUNS.c.worker_id == workers.c.id)
@@ -229,7 +230,7 @@ _past_owners = Prepared(
 
 
 async def runs_by_key(tx: Tx, keys: Collection[tuple[int, int]]) -> dict[tuple[int, int], Run]:
-    """Return those of the runs that are over, by their keys, each the number of the task and of the run."""
+    """Return the past runs with these keys (task's number, run), by key."""
     if not keys:
         return {}
     seqs = {seq for seq, _ in keys}
@@ -239,7 +240,7 @@ async def runs_by_key(tx: Tx, keys: Collection[tuple[int, int]]) -> dict[tuple[i
 
 
 async def past_owners(tx: Tx, seqs: Collection[int]) -> dict[int, set[str]]:
-    """Return by task seq the users whose workers had a run of it that is over; of removed workers nothing is known."""
+    """Return by task `seq` the owners of the workers of its past runs; removed workers are not known."""
     found: dict[int, set[str]] = defaultdict(set)
     for seq, owner in await _past_owners.rows(tx, seqs=seqs):
         found[seq].add(owner)
@@ -255,7 +256,7 @@ _HOLDS = (
         tasks.c.limit_key.is_not(None),
     )
     .join_from(holds, tasks, is_same(tasks.c.seq, holds.c.task_seq))
-    # Not the column itself, along whose index every hold would be read in this order.
+    # An expression instead of the column, along whose index every hold would be read.
     .order_by(holds.c.task_seq + 0)
     .with_for_update(of=holds)
 )
@@ -269,17 +270,17 @@ async def _holds_found(tx: Tx, statement: Select[Any], **parameters: Any) -> lis
 
 
 async def holds_of_tasks(tx: Tx, seqs: Collection[int]) -> list[Hold]:
-    """Return the holds, locked, that runs of the tasks, whose numbers are given, still keep."""
+    """Return the holds of the tasks with these numbers, locked."""
     return await _holds_found(tx, _HOLDS_OF_TASKS, seqs=seqs) if seqs else []
 
 
 async def holds_of_workers(tx: Tx, ids: Collection[WorkerId]) -> list[Hold]:
-    """Return the holds, locked, that the workers' runs still keep."""
+    """Return the holds of the workers, locked."""
     return await _holds_found(tx, _HOLDS_OF_WORKERS, ids=ids) if ids else []
 
 
 async def ended_holds(tx: Tx, now: datetime) -> list[Hold]:
-    """Return the holds, locked, whose lease is over at `now`."""
+    """Return the holds that have ended by `now`, locked."""
     return await _holds_found(tx, _ENDED_HOLDS, now=now)
 
 
@@ -289,7 +290,7 @@ async def all_holds(tx: Tx) -> list[Hold]:
 
 
 async def served_jobs(tx: Tx, nums: Collection[int]) -> set[int]:
-    """Return those of the jobs that something keeps alive: a linked worker, or a schedule."""
+    """Return the jobs that are still needed: that have a linked worker or a schedule."""
     if not nums:
         return set()
     linked = select(worker_jobs.c.job_num).where(worker_jobs.c.job_num.in_(sorted(nums))).distinct()

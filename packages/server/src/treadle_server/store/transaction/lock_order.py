@@ -1,15 +1,14 @@
-"""In which order a transaction locks rows where other servers write too: who keeps to it never waits in a circle.
+"""The order in which transactions lock rows when several servers write, so that they don't deadlock.
 
-1. jobs, by number (`load.py`)
-2. targets, by number (`targets.py`): whoever decides about one writes to its tasks, and has those of all that it locks
-3. tasks, by number, all that are waited for in one statement
-4. holds by task, workers by id, schedules by id, limits by number, flows
-5. who claims for a worker, then who decides about limits (`heads.py`, `limit_rows.py`), and last the past outcomes
+1. jobs, by number (`load.py`) 2. targets, by number (`targets.py`): to decide about a target is to write to its tasks,
+so those of all locked tasks 3. tasks, by number, all that may be waited for in one statement 4. holds by task, workers
+by id, schedules by id, limits by number, flows 5. the locks of workers' claims, then of limits (`heads.py`,
+`limit_rows.py`), and last the past outcomes
 
-Within each kind a transaction locks once what it waits for. So what will be locked is looked up first, without locks:
-what is found to be otherwise under them is locked late, which is rare, and PostgreSQL resolves it. What is found by a
-condition (what is due or expired, heads, who waits for a task, what may be removed) comes after the tasks, and is not
-waited for: what another server has is left to it.
+Of each kind a transaction locks in one go what it may have to wait for. So the rows to lock are looked up first,
+without locks; when they prove to be others under the locks, those are locked late, which is rare, and PostgreSQL
+resolves a deadlock. Rows that are found by a condition (due or expired tasks, heads, dependent tasks, tasks to remove)
+come after the tasks, and are not waited for: those that another server has locked are left to it.
 """
 
 from collections.abc import Collection
@@ -29,7 +28,7 @@ _c = tasks.c
 
 
 class Place(NamedTuple):
-    """A task, as far as it says what else is to be locked with it."""
+    """A task, with the fields that tell what else is to be locked with it."""
 
     seq: int
     id: TaskId
@@ -60,17 +59,17 @@ async def _places(tx: Tx, statement: Prepared, **given: object) -> list[Place]:
 
 
 async def places_of(tx: Tx, ids: Collection[TaskId]) -> list[Place]:
-    """Return those of the tasks that exist, not locked; as the others here for PostgreSQL alone."""
+    """Return the tasks that exist, without locking them. Like the others here it is used on PostgreSQL only."""
     return await _places(tx, _of_ids, ids=ids)
 
 
 async def places_at(tx: Tx, workers: Collection[WorkerId], held_by: Collection[WorkerId]) -> list[Place]:
-    """Return the tasks that are claimed or running at the workers, and those whose runs `held_by` still hold."""
+    """Return the claimed and running tasks of `workers`, and the tasks with holds of the workers `held_by`."""
     return await _places(tx, _of_workers, ids=workers) + await _places(tx, _held_by, ids=held_by)
 
 
 async def places_let_go(tx: Tx, now: datetime) -> list[Place]:
-    """Return the tasks with a hold that is over by `now`."""
+    """Return the tasks with a hold that has ended by `now`."""
     return await _places(tx, _let_go, now=now)
 
 
@@ -87,9 +86,9 @@ SELECT t.id FROM unnest($1::bigint[], $2::text[]) AS k (job_num, unique_key)
 
 
 async def holders_of(tx: Tx, keys: Collection[tuple[int, str]]) -> list[TaskId]:
-    """Return the open tasks that hold one of the keys (job number, unique key), not locked.
+    """Return the open tasks with one of the keys (job number, unique key), without locking them.
 
-    It is one statement for all: ten thousand of their own kept a batch in PostgreSQL for six seconds.
+    A single statement for all keys: with one for each, ten thousand keys took a batch six seconds on PostgreSQL.
     """
     if not keys:
         return []
@@ -101,13 +100,13 @@ async def holders_of(tx: Tx, keys: Collection[tuple[int, str]]) -> list[TaskId]:
 
 
 async def lock_tasks(tx: Tx, seqs: Collection[int]) -> None:
-    """Lock these tasks in their order; where nobody else writes nothing is to be locked."""
+    """Lock these tasks in order; an exclusive writer need not lock anything."""
     if not tx.is_exclusive:
         await _lock.rows(tx, seqs=seqs)
 
 
 async def free_tasks(tx: Tx, seqs: Collection[int]) -> Collection[int]:
-    """Lock those of the tasks that no other server is at, and return them; all where nobody else writes."""
+    """Lock the tasks that no other server has locked, and return them; an exclusive writer gets all without locking."""
     if tx.is_exclusive:
         return seqs
     return [seq for (seq,) in await _lock_free.rows(tx, seqs=seqs)]

@@ -1,4 +1,4 @@
-"""Whose webhooks and schedules go on: a user without a valid token acts through nothing."""
+"""Whether owners of webhooks and schedules may act: those of a user without a valid token are suspended."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -10,7 +10,7 @@ from treadle_server.store.tables import tokens
 
 
 def acts(owner: Column[str], at: datetime | None) -> ColumnElement[bool]:
-    """Return the condition that the owner has a token which is valid at the instant; None: nobody needs one."""
+    """Return the condition that the owner has a token that is valid at the instant; None: nobody needs one."""
     return true() if at is None else exists(select(tokens.c.id).where(tokens.c.user == owner, *_valid(at)))
 
 
@@ -19,7 +19,7 @@ def _valid(at: datetime) -> tuple[ColumnElement[bool], ...]:
 
 
 async def acting(tx: Tx, owners: Collection[str], at: datetime | None) -> set[str]:
-    """Return those of the users who have a valid token at the instant; None: all."""
+    """Return the users who have a token that is valid at the instant; None means all."""
     if at is None or not owners:
         return set(owners)
     found = select(tokens.c.user).where(tokens.c.user.in_(sorted(owners)), *_valid(at)).distinct()
@@ -27,5 +27,5 @@ async def acting(tx: Tx, owners: Collection[str], at: datetime | None) -> set[st
 
 
 def why_still(owner: str, *, acts: bool) -> str | None:
-    """Return why what belongs to the user stands still, in words for people; None when the user `acts`."""
+    """Return a message on why the user's webhooks and schedules are suspended; None when the user `acts`."""
     return None if acts else f"{owner!r} has no valid token: it goes on when a token is made for them"

@@ -1,4 +1,4 @@
-"""The servers that share a database: how many notices each has sent, and whether it wants each transition."""
+"""The servers that share a database: how many notices each has sent, and whether it wants every transition."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from treadle_server.store.transaction.rows import insert_tuples
 
 
 class Peer(NamedTuple):
-    """A server, as it shows itself."""
+    """A server's row."""
 
     id: str
     said: int
@@ -26,29 +26,29 @@ _UNSEEN = delete(servers).where(servers.c.seen_at < bindparam("before"))
 
 
 async def show(tx: Tx, peer: Peer, now: datetime) -> None:
-    """Write the server's row: what it says, and that it was seen at `now`."""
+    """Write the server's row, seen at `now`."""
     names = (*Peer._fields, "started_at", "seen_at")
     await insert_tuples(tx, servers, names, [(*peer, now, now)], _AGAIN)
 
 
 async def spare_sync(tx: Tx) -> None:
-    """Let a transaction that does nothing else not wait for the disk: lost in a crash it is done again in a second."""
+    """Commit without waiting for the disk, for a transaction that does nothing else and is repeated every second."""
     if tx.dialect == "postgresql":
         await tx.connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
 
 
 async def seen(tx: Tx, since: datetime) -> list[Peer]:
-    """Return the servers that have shown themselves since the instant."""
+    """Return the servers that were seen since the instant."""
     found = await tx.connection.execute(_SEEN, {"since": since})
     return [Peer(str(row.id), row.said, row.wants_each) for row in found]
 
 
 async def unseen(tx: Tx, before: datetime) -> set[str]:
-    """Return the servers that have not shown themselves since the instant, and did not say that they end."""
+    """Return the servers that were last seen before the instant and have not signed off."""
     found = await tx.connection.execute(select(servers.c.id).where(servers.c.seen_at < before))
     return set(map(str, found.scalars()))
 
 
 async def forget(tx: Tx, before: datetime) -> None:
-    """Delete the rows of servers that have not shown themselves since the instant."""
+    """Delete the rows of servers that were not seen since the instant."""
     await tx.connection.execute(_UNSEEN, {"before": before})

@@ -1,4 +1,4 @@
-"""What a batch changes of tasks, with its counts: on SQLite at once, on PostgreSQL postponed, as one statement."""
+"""Write a batch's changes of tasks with their counts: on SQLite at once, on PostgreSQL later, as one statement."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from treadle_server.store.transaction.counts import DELTAS, CountKey, apply_coun
 from treadle_server.store.types import micros
 
 Counts = Mapping[CountKey, int]
-"""What a change adds to the counts."""
+"""Numbers to add to the counts."""
 
 NO_COUNTS: Counts = {}
 
@@ -19,9 +19,9 @@ NO_COUNTS: Counts = {}
 async def change_inline(
     tx: Tx, statement: str, shared: Sequence[datetime | None], rows: Sequence[Sequence[Any]], counts: Counts
 ) -> None:
-    """SQLite: change a task for each of the rows, and count that; `shared` are the instants of all of them.
+    """On SQLite, change a task for each of the rows, and add `counts`; `shared` are the instants common to all.
 
-    Raises `LostUpdate` unless all were changed.
+    Raises `LostUpdate` unless all tasks were changed.
     """
     await apply_counts(tx, counts)
     changed = tx.inline.run_together(statement, [None if at is None else micros(at) for at in shared], rows)
@@ -30,11 +30,12 @@ async def change_inline(
 
 
 async def postpone(tx: Tx, part: Part, counts: Counts, *, beside: Part | None = None) -> None:
-    """Have the part, whose first values are its tasks' numbers, sent with what else the batch changes of other tasks.
+    """Postpone a part, to be sent together with the batch's changes of other tasks.
 
-    What goes with it `beside`, of the same tasks, changes no rows of `tasks`.
+    The part's first values are its tasks' numbers. `beside` is another part about the same tasks that changes no rows
+    of `tasks`.
 
-    What was postponed and can't be one statement with it is sent now. Raises `LostUpdate` as that does.
+    An earlier change that can't be one statement with it is sent now. Raises `LostUpdate` as that does.
     """
     touched: frozenset[int] = frozenset(part.values[0])
     before = await tx.direct.take_along(part.name, touched)
@@ -43,13 +44,13 @@ async def postpone(tx: Tx, part: Part, counts: Counts, *, beside: Part | None = 
 
 
 async def postpone_beside(tx: Tx, part: Part) -> None:
-    """Have the part, which changes no tasks, sent with what the batch changes of them. Raises as `postpone`."""
+    """Postpone a part that changes no tasks, to be sent with the changes that do. Raises as `postpone` does."""
     before = await tx.direct.take_along(part.name, frozenset())
     tx.direct.postpone(counted((*before.parts[1:], part), before.touched, before.counts))
 
 
 def counted(parts: Sequence[Part], touched: frozenset[int], *counts: Counts) -> Change:
-    """Return the change that these parts are, behind that of the counts."""
+    """Return the change of these parts, with a first part that adds the counts."""
     total: Counter[CountKey] = Counter()
     for added in counts:
         total.update(added)
@@ -58,6 +59,6 @@ def counted(parts: Sequence[Part], touched: frozenset[int], *counts: Counts) -> 
 
 
 def part_of(name: str, sql: str, rows: Sequence[Sequence[Any]], *shared: Any, fills_queues: bool = False) -> Part:
-    """Return a part that changes a task for each of the rows, which begin with its number and are sent by columns."""
+    """Return a part that changes a task for each of the rows, which begin with its number; they are sent as columns."""
     columns = [list(column) for column in zip(*rows, strict=True)]
     return Part(name, sql, (*columns, *shared), len(rows), fills_queues=fills_queues)

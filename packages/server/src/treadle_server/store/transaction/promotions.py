@@ -1,8 +1,7 @@
-"""Tasks whose time has come, put into their queues: many in one statement, on each database its own way.
+"""Promotions of due tasks to pending: many in one statement, in each database's own way.
 
-Thousands may have slept until the same moment, and each wants to go on at once. Written one by one, along the columns
-in which each differs from what it was, a promotion took the server 42 of the 110 microseconds that such a task takes
-until its code has gone on.
+Thousands of tasks may have slept until the same moment, and all should go on at once. With the general update of
+changed columns a promotion took the server 42 of the 110 microseconds that such a task takes until its code goes on.
 """
 
 from collections.abc import Collection, Sequence
@@ -36,11 +35,11 @@ _PROMOTED = "promoted"
 
 
 def due_statement(*, is_exclusive: bool = False) -> Select[Any]:
-    """Return the statement that reads what is due, and of each whether its last run may keep it waiting."""
+    """Return the statement that reads due tasks, and for each whether its last run may keep it waiting."""
     found = (
         select_tasks(keeps_waiting if is_exclusive else literal(value=True))
         .where(status_in(Status.SCHEDULED), tasks.c.due_at <= bindparam("now"))
-        # By this alone: of many that are due at the same moment PostgreSQL would sort all for each portion.
+        # Only by this column: with a second one PostgreSQL would sort all that are due at once for each portion.
         .order_by(tasks.c.due_at)
         .limit(bindparam("most"))
     )
@@ -49,17 +48,17 @@ def due_statement(*, is_exclusive: bool = False) -> Select[Any]:
 
 
 _due = Prepared(due_statement())
-_due_of_exclusive = Prepared(due_statement(is_exclusive=True), is_apart=True)
+_due_of_exclusive = Prepared(due_statement(is_exclusive=True), is_independent=True)
 
 Due = tuple[list[Task], AbstractSet[int]]
-"""Tasks whose time has come, and the numbers of those that wait for nothing else any more."""
+"""Due tasks, and the numbers of those that wait for nothing else."""
 
 
 async def due_tasks(tx: Tx, now: datetime, most: int) -> Due:
-    """Return up to `most` tasks that are due, in the order in which they are.
+    """Return up to `most` due tasks, in order of their due times.
 
-    Where there are other servers they are locked, with their targets; one that another server is at, or whose target it
-    is at, is left to it.
+    Unless this server writes exclusively, they are locked, with their targets; those that another server has locked, or
+    whose targets it has, are left out.
     """
     rows = await (_due_of_exclusive if tx.is_exclusive else _due).rows(tx, now=now, most=most)
     found, free = _due_of(tx, rows)
@@ -69,7 +68,7 @@ async def due_tasks(tx: Tx, now: datetime, most: int) -> Due:
 def _due_of(tx: Tx, rows: Rows) -> Due:
     whole = (row[:-1] for row in rows)
     found = WHOLE.of(tx.dialect, whole)
-    # Whoever sleeps gets no hold, and what it waits for else is told with it.
+    # A scheduled task gets no new hold, and `blocked` tells whatever else it waits for.
     return found, {task.seq for task, row in zip(found, rows, strict=True) if not (row[-1] or task.blocked)}
 
 
@@ -78,28 +77,28 @@ DUE_SEQS = Prepared(
     .where(status_in(Status.SCHEDULED), tasks.c.due_at <= bindparam("until"))
     .order_by(tasks.c.due_at)
     .limit(bindparam("most")),
-    is_apart=True,
+    is_independent=True,
 )
-DUE_BY_SEQ = Prepared(select_tasks(keeps_waiting).where(is_among(tasks.c.seq, "seqs")), is_apart=True)
+DUE_BY_SEQ = Prepared(select_tasks(keeps_waiting).where(is_among(tasks.c.seq, "seqs")), is_independent=True)
 
 
 async def due_seqs(tx: Tx, until: datetime, most: int) -> list[int]:
-    """Return the numbers of up to `most` tasks that are due up to a moment, in the order in which they are.
+    """Return the numbers of up to `most` tasks that are due by `until`, in order of their due times.
 
-    For who writes alone.
+    For an exclusive writer.
     """
     return [seq for (seq,) in await DUE_SEQS.rows(tx, until=until, most=most)]
 
 
 async def due_tasks_by_seq(tx: Tx, seqs: Collection[int]) -> Due:
-    """Return tasks that were due up to a moment, in no order. For who writes alone."""
+    """Return due tasks by number, in no order. For an exclusive writer."""
     return _due_of(tx, await DUE_BY_SEQ.rows(tx, seqs=seqs))
 
 
 async def promote(tx: Tx, promoted: Sequence[tuple[Task, int]], counts: Counts = NO_COUNTS) -> None:
-    """Write promotions, all of the same time, and counts: each task as it is now, and the version that it had before.
+    """Write promotions, all with the same time, and add `counts`; `promoted` has (task, previous version).
 
-    Raises `LostUpdate` when one was changed by another writer; on PostgreSQL with what it is written with.
+    Raises `LostUpdate` when another writer has changed one; on PostgreSQL only when the statement is sent.
     """
     if not promoted:
         return
@@ -112,13 +111,13 @@ async def promote(tx: Tx, promoted: Sequence[tuple[Task, int]], counts: Counts =
 
 
 def sleepers_in(change: Change) -> AbstractSet[int]:
-    """Return the numbers of the tasks that are promoted in it."""
+    """Return the numbers of the tasks that a change promotes."""
     part = change.part(_PROMOTED)
     return frozenset() if part is None else frozenset(part.values[0])
 
 
 def without(parts: Sequence[Part], seqs: AbstractSet[int]) -> list[Part]:
-    """Return the parts without the promotions of some tasks, which something else is to do."""
+    """Return the parts without the promotions of some tasks, which another part takes over."""
     left: list[Part] = []
     for part in parts:
         if part.name != _PROMOTED:

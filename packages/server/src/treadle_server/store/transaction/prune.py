@@ -1,6 +1,6 @@
-"""Which ended tasks may be removed, and their removal; runs, steps, logs and artifacts' rows go with them.
+"""Find and remove ended tasks; their runs, steps, logs and artifacts' rows are removed with them.
 
-What a reader has found is looked at again by the writer, under its locks: only then does it count.
+A reader finds candidates; the writer checks each again, under its locks, before it removes them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,16 +35,17 @@ from treadle_server.store.transaction.lock_order import free_tasks
 from treadle_server.store.transaction.targets import holding
 
 Cutoffs = Mapping[Status, datetime]
-"""For each terminal status whose tasks are to go the instant before which they ended; what is not named stays."""
+"""For each terminal status, the instant by which tasks must have ended to be removed; other tasks stay."""
 
 LONGEST = 0.02
-"""Seconds after which a step stops where it is: whatever rows cost, the writer is not held for 50 ms."""
+"""Seconds after which a step stops, so that it never holds the writer for 50 ms, whatever rows cost."""
 
 AT_ONCE = 16
-"""Tasks that are deleted between two looks at the clock."""
+"""Tasks that are deleted between two checks of the time."""
 
 MOST_LINES = 2_000
-"""Log lines that go in one step. A task with more loses them first, some in each step, and then goes itself."""
+"""Most log lines that are deleted in one step. A task with more loses lines in several steps before it is deleted
+itself."""
 
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -52,7 +53,7 @@ _c = tasks.c
 
 
 class Removed(NamedTuple):
-    """A task that is to go, as far as counts and listeners need it."""
+    """A task to be removed, with the fields that counts and listeners need."""
 
     seq: int
     id: TaskId
@@ -60,7 +61,7 @@ class Removed(NamedTuple):
     lane: int
     status: Status
     lines: int
-    """How many lines it logged, as far as they were counted."""
+    """How many lines it logged; not counted beyond `MOST_LINES` + 1."""
     has_artifacts: bool
     flow_id: str | None = None
 
@@ -80,8 +81,8 @@ _MAY_RUN_AGAIN = (Status.FAILED, Status.CANCELLED)
 def _referred() -> ColumnElement[bool]:
     """Return the condition that something still needs the task."""
     dependent = tasks.alias("dependent")
-    # What failed or was cancelled may be run again: then it takes what this one returned, or waits for it again, which
-    # counts until both are past their time, or the end of a chain would be all that goes in a walk.
+    # A failed or cancelled dependent task may be run again: then it uses this one's result, or waits for it again. The
+    # latter counts only until the dependent task's own cutoff; otherwise one pass could remove only the end of a chain.
     is_in_time = or_(
         *(
             and_(dependent.c.status == literal(s.value), dependent.c.completed_at > bindparam(s.value))
@@ -105,7 +106,7 @@ def _referred() -> ColumnElement[bool]:
         schedules.c.id == _c.schedule_id, schedules.c.last_task_id == _c.id, schedules.c.deleted_at.is_(None)
     )
     of_flow = tasks.alias("of_flow")
-    # By the statuses, along the index: of a flow with 100,000 ended tasks no row is read. An EXISTS may be hashed.
+    # By status, along the index: in a flow with 100,000 ended tasks no row is read. An EXISTS might be hashed instead.
     is_open = of_flow.c.status.in_([literal(status.value) for status in sorted(OPEN)])
     goes_on = select(of_flow.c.seq).where(of_flow.c.flow_id == _c.flow_id, is_open).limit(1).scalar_subquery()
     return or_(
@@ -119,7 +120,7 @@ def _referred() -> ColumnElement[bool]:
 
 
 def may_go() -> ColumnElement[bool]:
-    """Return the condition that a task has ended long enough ago, holds nothing, and nothing needs it."""
+    """Return the condition that a task ended long enough ago, holds nothing, and is not needed."""
     return and_(_ended(), not_(holding), not_(_referred()))
 
 
@@ -139,19 +140,19 @@ _counted = (
 
 
 async def candidates(connection: AsyncConnection, cutoffs: Cutoffs, *, after: int, upto: int, most: int) -> list[int]:
-    """Return up to `most` tasks between the two numbers, the oldest first, that may go as a reader sees them."""
+    """Return up to `most` tasks between the two numbers that a reader finds removable, oldest first."""
     parameters = {**_named(cutoffs), "after": after, "upto": upto, "most": most}
     return list((await connection.execute(_walk, parameters)).scalars())
 
 
 async def counted(connection: AsyncConnection, cutoffs: Cutoffs) -> list[tuple[str, Status, int]]:
-    """Return how many tasks may go, as (job, status, number), those that ended before their status's cutoff."""
+    """Return how many tasks are removable, as (job, status, number)."""
     parameters = {**_named(cutoffs), "upto": await last_before(connection, max(cutoffs.values()))}
     return [(job, STATUS[status], n) for job, status, n in await connection.execute(_counted, parameters)]
 
 
 async def last_before(connection: AsyncConnection, instant: datetime) -> int:
-    """Return a number up to which tasks came in until `instant`; what came later can't have ended before."""
+    """Return the number up to which tasks came in by `instant`; later ones can't have ended before it."""
     return await first_since(connection, instant + timedelta.resolution) - 1
 
 
@@ -171,28 +172,29 @@ _finding = Prepared(_found())
 
 @dataclass(slots=True)
 class Pruning:
-    """One step: which tasks are to go, and, when it is done, which went and how long it held the writer."""
+    """One step of pruning: the tasks to remove and, afterwards, what was removed and how long it held the writer."""
 
     seqs: Sequence[int]
     cutoffs: Cutoffs
     found: list[Removed] = field(default_factory=list)
-    """Those that may go; a command may take some out again."""
+    """The removable tasks; a command may take some out again."""
     removed: list[Removed] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
-    """Those that may go and did not in this step: time was up, or their log was too long."""
+    """Removable tasks that are left for another step, because time was up or their log was too long."""
     locations: list[str] = field(default_factory=list)
-    """Where the objects of the removed tasks' artifacts are; to be removed when the commit is done."""
+    """The locations of the removed tasks' artifacts, to be deleted after the commit."""
     is_alone: bool = False
-    """Whether no other server may be at work on the database."""
+    """Whether this server writes exclusively."""
     began_at: float = 0.0
     """By `perf_counter`."""
     seconds: float = 0.0
 
     async def find(self, tx: Tx) -> None:
-        """Read which of them may go, locked until the commit; what another server is at is left to it."""
+        """Read which tasks are removable, locked until the commit, without those that another server has locked."""
         began = self.began_at = perf_counter()
         self.is_alone = tx.is_exclusive
-        # Locked before it is asked who needs them: what was committed since a statement began it does not see.
+        # Lock them in a statement before the one that checks them, which would not see what was committed after it
+        # began.
         rows = await _finding.rows(tx, seqs=await free_tasks(tx, self.seqs), **_named(self.cutoffs))
         self.found = [
             Removed(seq, TaskId(str(id_)), job, lane, STATUS[status], lines, bool(stored), flow and str(flow))
@@ -201,7 +203,7 @@ class Pruning:
         self.seconds += perf_counter() - began
 
     async def carry_out(self, tx: Tx) -> None:
-        """Delete what was found, until time is up. Raises `LostUpdate`."""
+        """Delete the found tasks, until time is up. Raises `LostUpdate`."""
         began = perf_counter()
         await _remember_greatest(tx, max((task.seq for task in self.found), default=0))
         waiting = list(self.found)
@@ -221,7 +223,7 @@ class Pruning:
 
 
 def _portion(waiting: list[Removed]) -> tuple[list[Removed], list[Removed]]:
-    """Return the tasks that go next, by number and lines, and the rest; none when the first has too many lines."""
+    """Return the next tasks to delete, by number and log lines, and the rest; none if the first has too many lines."""
     lines = 0
     for i, task in enumerate(waiting):
         lines += task.lines
@@ -253,7 +255,7 @@ async def _delete(tx: Tx, seqs: list[int]) -> None:
 
 
 async def _delete_lines(tx: Tx, seq: int) -> None:
-    """Delete the oldest lines of a task's log, as many as go in one step."""
+    """Delete the oldest lines of a task's log, up to `MOST_LINES`."""
     await tx.connection.execute(_DELETE_LINES, {"of": seq})
 
 
@@ -261,11 +263,11 @@ _REMEMBER = """
 INSERT INTO meta (key, value) VALUES ('task_seq', ?)
     ON CONFLICT (key) DO UPDATE SET value = max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))
 """
-"""The row of `meta` that keeps the greatest number a removed task had: SQLite counts on from it (`allocate.py`)."""
+"""The row of `meta` with the greatest number of a removed task, from which SQLite goes on counting (`allocate.py`)."""
 
 
 async def _remember_greatest(tx: Tx, seq: int) -> None:
-    """SQLite: keep the number of the newest task when that goes, so that no other task ever gets it."""
+    """On SQLite, record the number of the newest task when that is removed, so that it is never reused."""
     if tx.dialect != "sqlite" or not seq:
         return
     [(greatest,)] = tx.inline.fetch("SELECT max(seq) FROM tasks")

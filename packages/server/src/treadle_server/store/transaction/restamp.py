@@ -1,4 +1,4 @@
-"""Leases stamped anew, many in one statement: after an outage, or when the clock has jumped, nobody is to blame."""
+"""Renew leases, many in one statement, after an outage or a step of the clock, which are not the workers' fault."""
 
 import json
 from collections.abc import Collection
@@ -15,7 +15,8 @@ from treadle_server.store.tables.base import IS_LEASED
 from treadle_server.store.types import micros
 
 _IS_INTERNAL = f"job_name LIKE '{INTERNAL}:%'"
-"""Their lease counts from their claim: a clock that jumps ahead takes it along, unless it was made after the jump."""
+"""The condition for internal tasks. Their lease counts from the claim: a step of the clock shifts it, unless the claim
+was made after the step."""
 
 _SQLITE = f"""
 UPDATE tasks SET taken_until =
@@ -40,15 +41,15 @@ UPDATE tasks SET taken_until =
 
 
 async def leased_seqs(connection: AsyncConnection) -> list[int]:
-    """Return the numbers of all tasks that are claimed or running, ascending."""
+    """Return the numbers of all claimed and running tasks, ascending."""
     return sorted((await connection.execute(select(tasks.c.seq).where(status_in(*LEASED)))).scalars())
 
 
 async def restamp(tx: Tx, seqs: Collection[int], *, now: datetime, jump: timedelta) -> int:
-    """Give those of the tasks that are leased their whole lease from `now`; return how many they were.
+    """Renew the leases of the leased ones among the tasks in full from `now`; return how many they are.
 
-    No lease is shorter than the longest that a heartbeat may have been answered. `jump` is by how much the clock has
-    jumped; nothing stays claimed or started in what is the future for a clock that was set back.
+    No lease becomes shorter than the longest that a heartbeat may have been granted. `jump` is the step of the clock;
+    after a step back, no time of claim or start stays in the future.
     """
     jump = max(jump, timedelta(0))
     if tx.dialect == "sqlite":

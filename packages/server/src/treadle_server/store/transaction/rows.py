@@ -1,4 +1,4 @@
-"""Rows that are put in, and written anew whole: every column as the domain's object has it, under the same name."""
+"""Insert and update rows of domain objects, whose fields have the names of the columns."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,14 +24,15 @@ from treadle_server.store.sqlite.writer import MOST_TEXTS
 from treadle_server.store.types import micros
 
 MOST_AT_ONCE = 1000
-"""Rows that are put in before others have their turn: some 10 ms of work. One submit may have tags for millions."""
+"""Rows that are inserted before the event loop gets a turn: some 10 ms of work. One submit may have millions of tag
+rows."""
 
 _SQLITE: Dialect = sqlite.dialect()
 _POSTGRES: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
 class _Kept(NamedTuple):
-    """Where objects of a kind are kept, each of these fields in the column of its name; the key never changes."""
+    """The table of a kind of object, the fields in its columns of the same names, and the immutable key."""
 
     table: Table
     fields: tuple[str, ...]
@@ -54,14 +55,14 @@ _KEPT: Mapping[type, _Kept] = {
 
 
 async def insert_objects(tx: Tx, new: Iterable[object], more: str = "") -> None:
-    """Insert a row for each of the objects, which are of one kind, as `insert_tuples` does."""
+    """Insert rows for objects of one kind, as `insert_tuples` does."""
     if found := list(new):
         table, fields, _ = _KEPT[type(found[0])]
         await insert_rows(tx, table, fields, found, more)
 
 
 async def update_objects(tx: Tx, changed: Iterable[object], *names: str) -> None:
-    """Write the fields of these names, or all, of the objects, which are of one kind, and whose rows are locked."""
+    """Update the rows, which are locked, of objects of one kind: the named fields, or all."""
     if found := list(changed):
         table, fields, key = _KEPT[type(found[0])]
         names = names or tuple(name for name in fields if name not in key)
@@ -69,7 +70,7 @@ async def update_objects(tx: Tx, changed: Iterable[object], *names: str) -> None
 
 
 async def delete_objects(tx: Tx, kind: type, keys: Collection[Any]) -> None:
-    """Delete the rows of objects of the kind, each by its key, which is a tuple where it has several columns."""
+    """Delete rows of objects of the kind by key; a key of several columns is a tuple."""
     if keys:
         table, _, key = _KEPT[kind]
         given = [f"_{name}" for name in key]
@@ -78,16 +79,16 @@ async def delete_objects(tx: Tx, kind: type, keys: Collection[Any]) -> None:
 
 
 async def insert_rows(tx: Tx, table: Table, names: Sequence[str], new: Iterable[Any], more: str = "") -> None:
-    """Insert a row for each of the objects, as `insert_tuples` does."""
+    """Insert a row for each object, as `insert_tuples` does."""
     await insert_tuples(tx, table, names, map(attrgetter(*names), new), more)
 
 
 async def insert_tuples(
     tx: Tx, table: Table, names: Sequence[str], rows: Iterable[tuple[Any, ...]], more: str = ""
 ) -> None:
-    """Insert rows, each with the values of these columns; `more` is what becomes of those that are there already.
+    """Insert rows of values of the named columns; `more` is an ON CONFLICT clause.
 
-    Without it IntegrityError is raised when one is there, by its key or its name.
+    Without it, `IntegrityError` is raised when a row's key or name is taken.
     """
     given = iter(rows)
     while values := list(islice(given, MOST_AT_ONCE)):
@@ -102,12 +103,12 @@ async def insert_tuples(
 
 
 async def put_meta(tx: Tx, key: str, value: str) -> None:
-    """Note a fact about the database, in the place of what was noted of it before."""
+    """Write a fact about the database, replacing its earlier value."""
     more = "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
     await insert_tuples(tx, tables.meta, ("key", "value"), [(key, value)], more)
 
 
-# The texts have names of columns only, and what the program itself adds; every value is bound.
+# The texts contain only names of columns and the program's own additions; every value is bound.
 
 
 @lru_cache(maxsize=MOST_TEXTS)
@@ -125,21 +126,21 @@ def _pg_insert(table: Table, names: tuple[str, ...], more: str) -> str:
 
 
 def pg_kind(column: Column[Any]) -> str:
-    """Return of which type PostgreSQL is sent the column's values: text without its length, and JSON as text.
+    """Return the type in which a column's values are sent to PostgreSQL: text without a length, and JSON as text.
 
-    The column itself looks at the length.
+    The column itself checks the length.
     """
     kind = column.type.compile(dialect=_POSTGRES)
     return "text" if kind == "JSONB" or kind.startswith("VARCHAR") else kind
 
 
 def pg_array(column: Column[Any], number: int) -> str:
-    """Return the parameter of this number, an array of the column's values."""
+    """Return the parameter with this number as an array of the column's values."""
     return f"${number}::{pg_kind(column)}[]"
 
 
 def pg_cast(column: Column[Any]) -> str:
-    """Return what makes the column's value of one that was sent."""
+    """Return the cast from the type in which the column's values are sent."""
     return "::jsonb" if column.type.compile(dialect=_POSTGRES) == "JSONB" else ""
 
 
@@ -151,10 +152,10 @@ async def update_tuples(
     rows: Iterable[tuple[Any, ...]],
     guards: tuple[str, ...] = (),
 ) -> int:
-    """Write the columns of these names, and return of how many rows.
+    """Update the named columns, and return how many rows were changed.
 
-    Each tuple begins with the `key` that finds its row, and with the values that its `guards` must have still. Without
-    guards the rows must be locked.
+    Each tuple begins with the values of the row's `key`, and those that its `guards` must still have. Without guards
+    the rows must be locked.
     """
     if not (values := list(rows)):
         return 0
@@ -180,14 +181,14 @@ def _by(table: Table, key: Iterable[str]) -> list[ColumnElement[bool]]:
 def _pg_update(table: Table, key: tuple[str, ...], guards: tuple[str, ...], names: tuple[str, ...]) -> str:
     """Return PostgreSQL's statement, which takes each column as an array.
 
-    Rows written one by one took the driver and the backend 0.15 ms each, when a worker renewed what it holds, when
-    thousands went to sleep, or when a task that others depend on ended.
+    Updating rows one by one took the driver and the backend 0.15 ms each: when a worker renewed its leases, when
+    thousands of tasks went to sleep, or when a task that others depend on ended.
     """
     quote = _POSTGRES.identifier_preparer.quote
     columns = {f"_{name}": table.c[name] for name in (*key, *guards)} | {quote(name): table.c[name] for name in names}
     arrays = ", ".join(pg_array(column, i) for i, column in enumerate(columns.values(), 1))
     sets = ", ".join(f"{quote(name)} = v.{quote(name)}{pg_cast(table.c[name])}" for name in names)
-    # Each row is looked up by its key (`hot.py` says why so).
+    # The form that makes PostgreSQL look up each row by its key (`hot.py` says why).
     found = [f"{table}.{name} = ANY (ARRAY[v._{name}])" for name in key]
     found += [f"{table}.{name} = v._{name}" for name in guards]
     # Names of tables and columns only; every value is bound.

@@ -1,4 +1,4 @@
-"""What the writer reads and writes of schedules: rows that are locked until the commit, as in `load.py`."""
+"""The writer's reads and writes of schedules; rows are locked until the commit, as in `load.py`."""
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
@@ -31,13 +31,13 @@ Tick = tuple[str, datetime, int]
 
 
 def _named(ids: Collection[str], names: Collection[tuple[str, str]]) -> ColumnElement[bool]:
-    # What is not asked for is left out: an empty list beside an index would be read as every row.
+    # An empty part is left out: with an empty list in an OR the planner may read every row.
     by_id = is_among(schedules.c.id, "ids") if ids else false()
     return or_(by_id, tuple_(schedules.c.room, schedules.c.name).in_(sorted(names)) if names else false())
 
 
 async def schedules_named(tx: Tx, ids: Collection[str], names: Collection[tuple[str, str]]) -> list[Schedule]:
-    """Return the schedules of these ids and these (room, name), locked, deleted ones too."""
+    """Return the schedules with these ids or (room, name), locked, also deleted ones."""
     if not (ids or names):
         return []
     statement = select(*_COLUMNS).where(_named(ids, names)).order_by(schedules.c.id).with_for_update()
@@ -45,9 +45,9 @@ async def schedules_named(tx: Tx, ids: Collection[str], names: Collection[tuple[
 
 
 async def due_schedules(tx: Tx, now: datetime, most: int, *, tokens_at: datetime | None = None) -> list[Schedule]:
-    """Return up to `most` schedules whose tick has come and whose last instance is over.
+    """Return up to `most` schedules whose tick has come and whose last task has ended.
 
-    One that another server is at is left to it; one whose owner has no valid token `tokens_at` stands still.
+    Those that another server has locked are left out, as are those whose owner has no valid token at `tokens_at`.
     """
     if not most:
         return []
@@ -63,7 +63,7 @@ def _due(now: datetime) -> tuple[ColumnElement[bool], ...]:
 async def jobs_of_schedules(
     tx: Tx, ids: Collection[str], names: Collection[tuple[str, str]], now: datetime, most_due: int
 ) -> set[int]:
-    """Return the numbers of the jobs of the schedules that are named, and of up to `most_due` that may be due."""
+    """Return the job numbers of the named schedules, and of up to `most_due` schedules that may be due."""
     found: set[int] = set()
     if ids or names:
         named = select(schedules.c.job_num).where(_named(ids, names))
@@ -75,9 +75,9 @@ async def jobs_of_schedules(
 
 
 async def open_instances(tx: Tx, found: Iterable[Schedule]) -> set[TaskId]:
-    """Return those of the schedules' last instances that are open.
+    """Return the ids of the schedules' last tasks that are open.
 
-    Asked after the schedules were locked: what made one meanwhile had them locked before.
+    To be called after the schedules were locked: whatever creates a task for one holds that lock.
     """
     ids = {one.last_task_id for one in found if one.last_task_id is not None}
     return {TaskId(str(id_)) for (id_,) in await _open.rows(tx, ids=ids)}
@@ -87,7 +87,7 @@ _open = Prepared(select(tasks.c.id).where(is_among(tasks.c.id, "ids"), tasks.c.c
 
 
 async def forget_ticks(tx: Tx, ids: Collection[str], now: datetime) -> None:
-    """Let ticks of these schedules come that are still to come, and were made while the clock was ahead."""
+    """Delete the future ticks of these schedules, recorded while the clock was ahead, so that they can come again."""
     if ids:
         statement = delete(schedule_ticks).where(
             is_among(schedule_ticks.c.schedule_id, "ids"), schedule_ticks.c.tick > now
@@ -96,16 +96,16 @@ async def forget_ticks(tx: Tx, ids: Collection[str], now: datetime) -> None:
 
 
 async def insert_ticks(tx: Tx, ticks: Sequence[Tick]) -> None:
-    """Note for which tick each task was made. Raises IntegrityError when another was made for one of them."""
+    """Record which task each tick made. Raises `IntegrityError` when a tick has made another task already."""
     await insert_tuples(tx, schedule_ticks, ("schedule_id", "tick", "task_seq"), ticks)
 
 
 async def next_tick(
     connection: AsyncConnection, now: datetime, *, tokens_at: datetime | None = None
 ) -> datetime | None:
-    """Return when there is something to do next.
+    """Return when the next schedule is due; None when there is none.
 
-    A tick that has come while the last instance is open is left to the transaction that ends it.
+    A tick that came while the last task is open is handled by the transaction that ends that task.
     """
     moves = acts(schedules.c.owner, tokens_at)
     wanted = select(schedules.c.next_at).where(_ACTIVE, or_(schedules.c.next_at > now, ~_OPEN_INSTANCE), moves)

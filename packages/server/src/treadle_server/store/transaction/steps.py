@@ -1,4 +1,4 @@
-"""Rows of steps and messages: what the writer reads, writes and deletes of them."""
+"""The writer's reads, updates and deletions of rows of steps and messages."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -17,13 +17,13 @@ _PLACE: Mapping[str, TypeEngine[Any]] = {"task_seq": NUMBER, "number": Integer()
 _ID: Mapping[str, TypeEngine[Any]] = {"task_seq": NUMBER, "name": TEXT, "id": TEXT}
 _c = task_messages.c
 _waits = text("task_messages.step IS NULL")
-"""Word by word as in the partial index."""
+"""Spelt as in the partial index."""
 
 
 async def _found(
     tx: Tx, table: Table, names: Sequence[str], key: Mapping[str, TypeEngine[Any]], values: Collection[tuple[Any, ...]]
 ) -> list[Any]:
-    """Return the rows of these keys, each looked up along an index: one by one on SQLite, together on PostgreSQL."""
+    """Return the rows with these keys, each looked up in an index: one by one on SQLite, together on PostgreSQL."""
     if not values:
         return []
     rows, ordered = select(*(table.c[name] for name in names)), sorted(values)
@@ -40,17 +40,17 @@ async def _found(
 
 
 async def steps_by_key(tx: Tx, keys: Collection[StepKey]) -> list[Step]:
-    """Return those of the steps that are kept. Their tasks are locked, so that no other server changes them."""
+    """Return the steps that exist. Their tasks are locked, so no other server can change them."""
     return [Step(*row) for row in await _found(tx, task_steps, STEP_FIELDS, _KEY, keys)]
 
 
 async def steps_by_number(tx: Tx, places: Collection[tuple[int, int]]) -> list[Step]:
-    """Return those of the steps that are kept, by (task seq, number)."""
+    """Return the steps that exist, by (task `seq`, number)."""
     return [Step(*row) for row in await _found(tx, task_steps, STEP_FIELDS, _PLACE, places)]
 
 
 async def last_worked(tx: Tx, seqs: Collection[int]) -> dict[int, int]:
-    """Return the last run of each task, by its seq, that a worker had and that is over; not of those without one."""
+    """Return by task `seq` its last past run that a worker had; tasks without one are left out."""
     return {row[0]: row[1] for row in await _last_worked.rows(tx, seqs=seqs)}
 
 
@@ -62,7 +62,7 @@ _last_worked = Prepared(
 
 
 async def delete_steps(tx: Tx, first: Mapping[int, int]) -> None:
-    """Delete of each task, by its seq, the steps from a number on."""
+    """Delete the steps of each task (by `seq`) from a number on."""
     if first:
         statement = delete(task_steps).where(
             task_steps.c.task_seq == bindparam("seq"), task_steps.c.number >= bindparam("first")
@@ -72,12 +72,12 @@ async def delete_steps(tx: Tx, first: Mapping[int, int]) -> None:
 
 
 async def messages_by_key(tx: Tx, keys: Collection[MessageKey]) -> list[Message]:
-    """Return those of the messages that there are, received or not."""
+    """Return the messages that exist, received or not."""
     return [Message(*row) for row in await _found(tx, task_messages, MESSAGE_FIELDS, _ID, keys)]
 
 
 async def waiting_messages(tx: Tx, wanted: Mapping[tuple[int, str], int]) -> list[Message]:
-    """Return the oldest messages that wait, by (task seq, name): as many of each as are wanted."""
+    """Return the oldest waiting messages, up to the wanted number for each (task `seq`, name)."""
     statement = (
         select(*(_c[name] for name in MESSAGE_FIELDS))
         .where(_c.task_seq == bindparam("seq"), _c.name == bindparam("name"), _waits)
@@ -92,7 +92,7 @@ async def waiting_messages(tx: Tx, wanted: Mapping[tuple[int, str], int]) -> lis
 
 
 async def message_counts(tx: Tx, seqs: Collection[int]) -> dict[int, tuple[int, int]]:
-    """Return for each task, by its seq, how many messages wait, and which number the next one gets."""
+    """Return by task `seq` how many messages wait, and the number for the next one."""
     if not seqs:
         return {}
     among = is_among(_c.task_seq, "seqs")
@@ -105,7 +105,7 @@ async def message_counts(tx: Tx, seqs: Collection[int]) -> dict[int, tuple[int, 
 
 
 async def free_messages(tx: Tx, first: Mapping[int, int]) -> None:
-    """Let messages wait again that a task's steps from a number on have received."""
+    """Make messages wait again that were received by a task's steps from a number on."""
     if first:
         statement = (
             update(task_messages)

@@ -1,7 +1,7 @@
-"""The index of tags: for each task the keys of all by which a filter finds it, the same on both databases.
+"""The index of tags, the same on both databases: for each task the keys by which filters find it.
 
-A key is a hash of a path and what stands there (`treadle.wire.tags`), so that each takes 16 bytes however long they
-are. That two of them have the same is less likely than a wrong bit on a disk.
+A key is a hash of a path and its value (`treadle.wire.tags`), so that an entry takes 16 bytes however long they are. A
+collision is less likely than a wrong bit on a disk.
 """
 
 from collections.abc import Collection, Iterable
@@ -19,24 +19,24 @@ from treadle_server.store.transaction.rows import insert_tuples
 
 
 def keys_wanted(tag: str) -> list[int]:
-    """Return the keys of which a filter's `path` or `path=value` wants one."""
+    """Return the keys one of which a task must have to match a filter's `path` or `path=value`."""
     return sorted(hashed(*entry) for entry in wanted(tag))
 
 
 @lru_cache(maxsize=1024)
 def _keys(tags: str) -> tuple[int, ...]:
-    """Return the keys of tags, as JSON text: many tasks have the same."""
+    """Return the keys of tags (JSON text). Cached, because many tasks have the same tags."""
     return tuple(sorted({hashed(*entry) for entry in entries(from_json(tags))}))
 
 
 async def insert_tags(tx: Tx, tagged: Iterable[Task]) -> None:
-    """Put the tags of tasks, which are there by now, into the index."""
+    """Add the tags of tasks, which have been inserted already, to the index."""
     rows = ((key, task.seq) for task in tagged if task.tags is not None for key in _keys(task.tags))
     await insert_tuples(tx, task_tags, ("key", "task_seq"), rows)
 
 
 async def update_tags(tx: Tx, changed: Collection[Task]) -> None:
-    """Have the index say of tasks what their tags are now."""
+    """Update the index to the tasks' present tags."""
     if changed:
         await tx.connection.execute(delete(task_tags).where(task_tags.c.task_seq.in_([task.seq for task in changed])))
         await insert_tags(tx, changed)

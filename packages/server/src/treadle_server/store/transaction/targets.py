@@ -1,6 +1,6 @@
-"""Which task of a target may be claimed: none while it is held, else the first in line.
+"""Decide which task of a target may be claimed: none while it is held, otherwise the first in line.
 
-Only that one has `blocked` false, so a claim never looks at the others, however many wait.
+Only that one has `blocked` false, so a claim never reads the others, however many wait.
 """
 
 from collections.abc import Collection
@@ -37,11 +37,11 @@ holding = and_(
 """The condition that a task holds its target: live, paused, failed, or waiting for a retry."""
 
 _is_pending = _c.status == Status.PENDING.value
-"""Bound, so that who is looked up by number is not looked for among all that is pending."""
+"""Bound, so that tasks looked up by number are not searched among all pending ones."""
 
 
 def _is_any(rows: Select[Any]) -> ColumnElement[bool]:
-    """Return the condition that there is a row: of an EXISTS PostgreSQL may read every row there is and hash them."""
+    """Return the condition that there is a row; for an EXISTS PostgreSQL may read and hash the whole table."""
     return rows.limit(1).scalar_subquery().is_not(None)
 
 
@@ -49,7 +49,7 @@ own_hold = select(holds.c.task_seq).where(holds.c.task_seq == _c.seq, holds.c.sl
 """The holds that keep a task's next run waiting."""
 
 keeps_waiting = _is_any(own_hold)
-"""The condition that there is one."""
+"""The condition that a task has such a hold."""
 
 
 TargetName = tuple[str, str]
@@ -65,9 +65,9 @@ _by_name = Prepared(
 
 
 async def number_targets(tx: Tx, names: Collection[TargetName]) -> dict[TargetName, int]:
-    """Return the numbers of the targets; those that don't exist are made.
+    """Return the numbers of the targets, creating those that don't exist.
 
-    Raises IntegrityError when another server made one meanwhile.
+    Raises `IntegrityError` when another server has created one meanwhile.
     """
     if not names:
         return {}
@@ -91,16 +91,16 @@ _free = Prepared(_NUMBERED.with_for_update(skip_locked=True))
 
 
 async def lock_targets(tx: Tx, nums: Collection[int]) -> None:
-    """Let no other server decide about these targets until the commit."""
+    """Keep other servers from deciding about these targets until the commit."""
     if not tx.is_exclusive:
         await _locked.rows(tx, nums=nums)
 
 
 async def free_targets(tx: Tx, nums: Collection[int]) -> Collection[int]:
-    """Lock those of the targets that no other server is deciding about, and return them.
+    """Lock the targets that no other server has locked, and return them.
 
-    Who has found a task holds its row already, and whoever holds a target may want that row: a claim must not wait for
-    the target, nor a sweep, or both would wait for each other (docs/decisions/0007).
+    A claim or a sweep that has found a task holds its row already, and the server that has the target may want that
+    row: if the claim waited for the target, the two would deadlock (docs/decisions/0007).
     """
     if tx.is_exclusive:
         return nums
@@ -108,15 +108,15 @@ async def free_targets(tx: Tx, nums: Collection[int]) -> Collection[int]:
 
 
 async def with_free_targets(tx: Tx, found: list[Task]) -> list[Task]:
-    """Return those of the tasks that have no target, or one that no other server is deciding about; lock these."""
+    """Return the tasks without a target, and those whose target no other server has locked; lock these targets."""
     free = await free_targets(tx, {task.target_num for task in found if task.target_num is not None})
     return [task for task in found if task.target_num is None or task.target_num in free]
 
 
 def head_of(num: ColumnElement[int]) -> ColumnElement[int]:
-    """Return the seq of the pending task that gets the target next: one that goes first, else the first in line.
+    """Return the `seq` of the pending task that gets the target next: one that goes first, otherwise the first in line.
 
-    One whose last run still holds another target, which it had before it was edited, is passed over.
+    A task whose last run still holds another target, from before an edit, is skipped.
     """
     free = ~keeps_waiting
     line = (
@@ -136,25 +136,25 @@ def _state() -> Select[Any]:
 
 
 class Unblocked(NamedTuple):
-    """What a decision about targets has changed."""
+    """The changes by a decision about targets."""
 
     lanes: set[int]
-    """Those in which a task became claimable."""
+    """Lanes in which a task became claimable."""
     lines: set[Line]
-    """Those in which a task with limits came or went."""
+    """Lines in which a task with limits was added or removed."""
 
 
 PENDING_AMONG = update(tasks).where(is_among(_c.seq, "seqs"), _is_pending).returning(_c.lane, _c.limit_key)
-"""An update of those of the tasks `seqs` that are pending."""
+"""An update of the pending ones among the tasks `seqs`."""
 
 _is_open = and_(_pending, text("(tasks.parked OR NOT tasks.blocked)"))
 
 
 def _open_of_each() -> Select[Any]:
-    """Return PostgreSQL's statement, which looks each target up.
+    """Return PostgreSQL's statement, which looks up each target.
 
-    Of a list its planner takes it, up to version 16, that all that is pending is read sooner in a table which it
-    believes to be empty, and that plan stays while the table fills.
+    With a list, planners up to version 16 choose to read all pending tasks of a table that they believe to be empty,
+    and keep that plan while the table fills.
     """
     rows, num = rows_of("nums", NUMBER)
     found = select(_c.seq).where(_c.target_num == num, _is_open).offset(0).lateral()
@@ -164,12 +164,12 @@ def _open_of_each() -> Select[Any]:
 _states = Prepared(_state())
 _claimable = Prepared(select(_c.seq).where(is_among(_c.target_num, "nums"), _is_open), _open_of_each())
 _block = Prepared(PENDING_AMONG.values(blocked=true(), parked=false()))
-# What its target lets through may still have to wait for its limits: `gates.py` decides.
+# A task that its target lets through may still have to wait for its limits: `gates.py` decides.
 _unblock = Prepared(PENDING_AMONG.values(blocked=_c.limit_key.is_not(None), parked=_c.limit_key.is_not(None)))
 
 
 async def reblock_targets(tx: Tx, nums: Collection[int]) -> Unblocked:
-    """Set `blocked` of the pending tasks of these targets anew; return where tasks became claimable or changed."""
+    """Update `blocked` of the pending tasks of these targets; return where tasks became claimable or changed."""
     states = await _states.rows(tx, nums=nums)
     wanted = {head for _num, held, head in states if head is not None and not held}
     present = {seq for (seq,) in await _claimable.rows(tx, nums=nums)}
@@ -180,7 +180,7 @@ async def reblock_targets(tx: Tx, nums: Collection[int]) -> Unblocked:
 
 
 async def targets_of(tx: Tx, seqs: Collection[int]) -> set[int]:
-    """Return the numbers of the targets of those of the tasks that have one."""
+    """Return the numbers of the tasks' targets."""
     return {num for (num,) in await _nums.rows(tx, seqs=seqs)}
 
 
@@ -188,7 +188,7 @@ _nums = Prepared(select(_c.target_num).where(is_among(_c.seq, "seqs"), _c.target
 
 
 async def reblock_tasks(tx: Tx, seqs: Collection[int]) -> set[int]:
-    """Block pending tasks without a target whose last run still holds on; return the lanes of those set free."""
+    """Block pending tasks without a target while their last runs' holds last; return the lanes of unblocked ones."""
     return {lane for lane, blocked in await _reblock.rows(tx, seqs=seqs) if not blocked}
 
 

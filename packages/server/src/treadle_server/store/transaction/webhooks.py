@@ -1,4 +1,4 @@
-"""Webhooks and their outbox: rows come with the outcome, are claimed for a while, and go when they are delivered."""
+"""Webhooks and their outbox: rows are written with the outcome, claimed for a while, and deleted on delivery."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +19,11 @@ from treadle_server.store.transaction.rows import update_tuples
 _d = webhook_deliveries.c
 
 MOST_SAID = 500
-"""Characters of what was wrong with a try that are kept."""
+"""Most characters of a failed try's error that are stored."""
 
 
 class Owed(NamedTuple):
-    """A delivery that an outcome makes."""
+    """A new delivery of an outcome."""
 
     id: str
     webhook_id: str
@@ -35,7 +35,7 @@ class Owed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A delivery that this server is at; `attempts` counts this try, and fences it."""
+    """A delivery that this server is trying; `attempts` includes this try, and fences it."""
 
     id: str
     webhook_id: str
@@ -47,12 +47,12 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What came of a try that was not taken."""
+    """The result of a failed try."""
 
     id: str
     attempts: int
     next_at: datetime | None
-    """None: it is dead."""
+    """None means that the delivery is dead."""
     at: datetime
     answered: int | None
     error: str
@@ -76,14 +76,14 @@ _NEW = ("id", "webhook_id", "task_seq", "status", "body", "created_at", "attempt
 _PUT_IN = insert(webhook_deliveries).from_select(
     _NEW,
     select(*(bindparam(f"new_{name}", type_=_d[name].type).label(name) for name in _NEW)).where(
-        # Another server may have deleted the webhook since this one heard of it: then there is nothing to tell.
+        # Another server may have deleted the webhook meanwhile: then nothing is inserted.
         webhooks.c.id == bindparam("of")
     ),
 )
 
 
 async def put_in(tx: Tx, owed: Sequence[Owed]) -> None:
-    """Put deliveries into the outbox, in the transaction of their outcomes."""
+    """Add deliveries to the outbox, in the transaction of their outcomes."""
     names = [f"new_{name}" for name in _NEW]
     values = [(one.id, one.webhook_id, one.task_seq, str(one.status), one.body, one.at, 0, one.at) for one in owed]
     rows = [{"of": row[1], **dict(zip(names, row, strict=True))} for row in values]
@@ -96,9 +96,9 @@ def _first_of() -> Any:
 
 
 async def waiting(connection: AsyncConnection, *, tokens_at: datetime | None = None) -> dict[str, datetime]:
-    """Return for each webhook with waiting deliveries when the first of them is to be tried.
+    """Return by webhook when the first of its waiting deliveries is to be tried.
 
-    One whose owner has no valid token `tokens_at` stands still, and is left out.
+    Webhooks whose owner has no valid token at `tokens_at` are suspended, and left out.
     """
     first = select(webhooks.c.id, _first_of().label("first")).where(acts(webhooks.c.owner, tokens_at))
     found = await connection.execute(first)
@@ -111,13 +111,13 @@ _DUE = (
     .where(_d.webhook_id == bindparam("of"), _d.next_at <= bindparam("now"))
     .order_by(_d.next_at)
     .limit(bindparam("most"))
-    # Another server that is at a row has it.
+    # Rows that another server has locked are left to it.
     .with_for_update(of=webhook_deliveries, skip_locked=True)
 )
 
 
 async def claim(tx: Tx, webhook_id: str, *, now: datetime, until: datetime, most: int) -> list[Claimed]:
-    """Take up to `most` due deliveries of a webhook; nobody else tries them before `until`."""
+    """Claim up to `most` due deliveries of a webhook; no other server tries them before `until`."""
     given = {"of": webhook_id, "now": now, "most": most}
     rows = (await tx.connection.execute(_DUE, given)).all()
     found = [Claimed(str(row.id), str(row.webhook_id), row.body, row.attempts + 1, row.url, row.secret) for row in rows]
@@ -127,13 +127,13 @@ async def claim(tx: Tx, webhook_id: str, *, now: datetime, until: datetime, most
 
 
 async def delivered(tx: Tx, ids: Collection[str]) -> None:
-    """Forget the deliveries of these ids, which their receivers took."""
+    """Delete deliveries that their receivers have accepted."""
     if ids:
         await tx.connection.execute(delete(webhook_deliveries).where(_d.id.in_(sorted(ids))))
 
 
 async def put_off(tx: Tx, tries: Sequence[Tried]) -> None:
-    """Note tries that failed: they are tried again later, or are dead; not those that another server has since."""
+    """Record failed tries, to be tried again later or dead, unless another server has taken the delivery over."""
     if not tries:
         return
     names = ("next_at", "dead_at", "answered", "error")
@@ -154,20 +154,20 @@ async def put_off(tx: Tx, tries: Sequence[Tried]) -> None:
 _HELD = update(webhook_deliveries).where(
     _d.id == bindparam("_id"), _d.attempts == bindparam("_attempts"), _d.next_at.is_not(None)
 )
-"""An update of a delivery at which this server still is."""
+"""An update of deliveries that this server still has."""
 
 
 async def give_back(tx: Tx, flying: Collection[Claimed], now: datetime) -> None:
-    """Let others try at once what this server was at: it goes away. What arrived all the same arrives twice."""
+    """Release deliveries to other servers, because this one stops. Any that did arrive will arrive twice."""
     if flying:
         rows = [{"_id": one.id, "_attempts": one.attempts, "next_at": now} for one in flying]
         await tx.connection.execute(_HELD.values(next_at=bindparam("next_at")), rows)
 
 
 def seen(tokens_at: datetime | None) -> Select[Any]:
-    """Return a statement for webhooks with how many deliveries of each wait and are dead, and whether its owner acts.
+    """Return a statement for webhooks with their numbers of waiting and dead deliveries, and whether the owner acts.
 
-    That is whether he has a valid token `tokens_at`, or needs none.
+    The owner acts with a token that is valid at `tokens_at`, or if that is None.
     """
 
     def number(state: ColumnElement[bool]) -> ScalarSelect[int]:
@@ -197,7 +197,7 @@ async def page_of_deliveries(
 
 
 async def revive(tx: Tx, webhook_id: str, ids: Collection[str] | None, now: datetime) -> set[str]:
-    """Have dead deliveries tried again at once, those named or all, and return their ids."""
+    """Make dead deliveries due at once, those with these ids or all, and return their ids."""
     statement = update(webhook_deliveries).where(_d.webhook_id == webhook_id, _d.dead_at.is_not(None))
     if ids is not None:
         statement = statement.where(_d.id.in_(sorted(ids)))

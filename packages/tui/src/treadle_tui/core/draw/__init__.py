@@ -1,1 +1,1 @@
-"""How anything is written in a terminal's cells: text, glyphs, numbers, columns, long documents; knows of no screen."""
+"""Drawing into a terminal's cells: text, glyphs, numbers, columns and long documents; independent of any screen."""

@@ -1,4 +1,4 @@
-"""Columns as wide as what stands in them, that fall away in a fixed order, and the lines that they make."""
+"""Columns that adapt to their content and are dropped in a fixed order, and the lines that they make up."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,70 +17,70 @@ Row = TypeVar("Row")
 State = TypeVar("State", bound=str)
 
 GAP = 2
-"""Blanks between columns: some titles have one blank within, and must not run together."""
+"""Blanks between columns: more than one, because some titles contain a blank and must not run together."""
 
 NOTHING: Spans = (Span("-", "faint"),)
-"""What stands where there is nothing to tell."""
+"""Shown in a cell that has no value."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellContext:
-    """What cells need beside their row."""
+    """What cells need besides their row."""
 
     now: datetime
     glyphs: Glyphs
     worker_name: Callable[[str | None], str | None] = lambda worker_id: worker_id
     wait: Callable[[TaskItem], float | None] = lambda _: None
-    """In how many seconds a pending task is likely to start; None when nobody can tell."""
+    """Returns in how many seconds a pending task is likely to start; None if that can't be estimated."""
     span: ChartSpan = USUAL
-    """Over how long charts go."""
+    """The time span of charts."""
     open_key: str = "enter"
-    """What opens the row."""
+    """The key that opens the row."""
     known: bool = True
-    """Whether the server is there to say how it is; else what stands in the cells is how it was at `now`."""
+    """Whether there is a connection; without one, cells show the state as it was at `now`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """A column: its head, its width, and what stands in its cells."""
+    """A column: its title, its width, and how to draw its cells."""
 
     title: str
     cells: int
-    """How wide it has to be before another column falls away for it; where less stands in it, it is narrower."""
+    """The width to which it may grow at the cost of other columns; it is narrower if its content is."""
     cell: Callable[[Row, CellContext], Spans]
     right: bool = False
     keep_end: bool = False
-    """Whether the end is what tells one from another: then the beginning is left out when it is too long."""
+    """Whether names differ at their end, so that a long one is cut at the beginning."""
     stem: Callable[[Row], bool] = lambda _: False
-    """Of which rows the first span is drawn before a name, and stays whatever is left out of that."""
+    """For which rows the first span is a prefix that stays even if the name after it is cut."""
     rank: int = 0
-    """When it falls away: the highest rank first, 0 never."""
+    """When it is dropped in a narrow pane: the highest rank first, 0 never."""
     most: int = 0
-    """How wide it becomes at most for what stands in it; 0 for no wider than `cells`."""
+    """The width to which it may grow if room is left; 0 for no more than `cells`."""
     fills: Callable[[Row], bool] | None = None
-    """Whether a row has something in it: a column in which none has is folded away. None: it stays."""
+    """Whether a row has a value: the column is hidden while no row has one. None to always show it."""
     names: bool = False
-    """Whether it tells which row it is, whatever became of it."""
+    """Whether it identifies the row, and stays true after the row has left the list."""
     chart: Callable[[Row, CellContext, int], Spans] | None = None
-    """Draws the cell instead of `cell`, in the width that is given: what is left of the line, up to `most`."""
+    """Draws the cell instead of `cell`, in a given width: what is left of the line, up to `most`."""
     extra: bool = False
-    """Whether it is there only where all others have what they want and as much room as it wants is left."""
+    """Whether to show it only if all other columns have the width they want and there is room for all of it."""
 
     def at_least(self, cells: int) -> "Column[Row]":
         """Return the same column, never narrower than `cells`."""
         return replace(self, cells=max(cells, self.cells), most=max(cells, self.most))
 
     def wanted(self, row: Row, context: CellContext) -> int:
-        """Return how wide the row's cell would be if it could."""
+        """Return the width that the row's cell would need."""
         return self.cells if self.chart is not None else width(self.cell(row, context))
 
     def drawn(self, row: Row, context: CellContext, cells: int) -> Spans:
-        """Return what stands in the row's cell, for a column that got so many cells."""
+        """Return the row's cell, for a column of this width."""
         return self.cell(row, context) if self.chart is None else self.chart(row, context, cells)
 
 
 class Placed(NamedTuple, Generic[Row]):
-    """A column with the width that it got."""
+    """A column with its final width."""
 
     column: Column[Row]
     cells: int
@@ -89,9 +89,8 @@ class Placed(NamedTuple, Generic[Row]):
 def layout(columns: Sequence[Column[Row]], room: int, wanted: Mapping[str, int]) -> list[Placed[Row]]:
     """Return the columns that fit into `room` cells, with their widths.
 
-    `wanted` is by its title how wide what stands in a column is. None becomes wider than that; what room there is goes
-    to those that want more, the least first; what is left then to columns that are extra, the first ones first, and
-    what they leave to the charts.
+    `wanted` is the width of each column's content, by title, which no column exceeds. Room is given first to the
+    columns that need the least more, what remains to `extra` columns in their order, and the rest to charts.
     """
     kept = [column for column in columns if not column.extra]
     sizes = {column.title: _within(column, wanted, column.cells) for column in columns}
@@ -108,19 +107,19 @@ def layout(columns: Sequence[Column[Row]], room: int, wanted: Mapping[str, int])
     kept.sort(key=columns.index)
     spare = _grow(sizes, {column.title: column.most for column in kept if column.chart}, spare)
     if spare < 0:
-        # What tells one from another by its end bears it best.
+        # Narrow a column that is cut at the beginning, because names can still be told apart by their end.
         narrowed = next((column.title for column in kept if column.keep_end), kept[0].title)
         sizes[narrowed] = max(1, sizes[narrowed] + spare)
     return [Placed(column, sizes[column.title]) for column in kept]
 
 
 def _within(column: Column[Row], wanted: Mapping[str, int], most: int) -> int:
-    """Return how wide a column is made for what stands in it, and its title."""
+    """Return the width for a column's content and title, within `most`."""
     return max(len(column.title), min(wanted.get(column.title, 0), most))
 
 
 def _grow(sizes: dict[str, int], most: Mapping[str, int], spare: int) -> int:
-    """Share out what is spare evenly among those that are not as wide as they may be; return what is left."""
+    """Share spare room evenly among the columns that may still grow; return what is left."""
     while spare > 0 and (growing := [title for title, size in most.items() if sizes[title] < size]):
         share = max(1, spare // len(growing))
         for title in growing:
@@ -161,14 +160,15 @@ def line(placed: Sequence[Placed[Row]], row: Row, context: CellContext) -> Spans
 
 
 def named(name: str | None, context: CellContext, tone: Tone = "plain") -> Spans:
-    """Return a name that somebody chose, cleaned, as a cell."""
+    """Return a user-chosen name, cleaned, as a cell."""
     return (Span(context.glyphs.clean(name), tone),) if name else NOTHING
 
 
 def named_in_room(room: str, name: str, context: CellContext, *, within: str = "") -> Spans:
-    """Return a name with its room before it, and what it is called by `within` that, as a cell.
+    """Return a name preceded by its room and by `within`, as a cell.
 
-    The first span is the room as far as it tells one from another: names of the shared one are cut from there on.
+    The first span is the room, a prefix that stays when the name is cut. It is empty for the shared room, which is cut
+    with the name.
     """
     parts = ("", f"{room}:{within}", name) if room == GLOBAL else (f"{room}:", within, name)
     stem, middle, last = (context.glyphs.clean(part) for part in parts)
@@ -176,17 +176,17 @@ def named_in_room(room: str, name: str, context: CellContext, *, within: str = "
 
 
 def named_job(full_name: str, context: CellContext, tone: Tone = "plain") -> Spans:
-    """Return the full name of a job, as a cell; its first span is as in `named_in_room`."""
+    """Return the full name of a job as a cell; the first span is as in `named_in_room`."""
     room, colon, name = full_name.partition(":")
     parts = ("", full_name) if room == GLOBAL else (f"{room}{colon}", name)
     return tuple(Span(context.glyphs.clean(part), tone) for part in parts)
 
 
 def stated(state: State, glyphs: Mapping[State, str], tones: Mapping[State, Tone], *, known: bool = True) -> Spans:
-    """Return a state by its glyph and its word, as a cell; one that is not `known` now is what it was."""
+    """Return a state as a cell, with its glyph and word; dimmed and marked if it is not `known` now."""
     return (Span(f"{glyphs[state]} {state}", tones[state]) if known else Span(f"? {state}", "dim"),)
 
 
 def count(value: int, *, tone: Tone = "plain", cells: int = 5) -> Spans:
-    """Return a count, as a cell; nothing is faint."""
+    """Return a count as a cell; zero is faint."""
     return (Span(number(value, cells=cells), tone if value else "faint"),)

@@ -1,4 +1,4 @@
-"""Long texts as a reader shows them: lines that are made when they are looked at, however many there are."""
+"""Long texts for a reader: lines are only built when they are shown, however many there are."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -8,50 +8,50 @@ from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, plain
 
 LONGEST = 4_000
-"""How much of one line is shown."""
+"""The most characters of a line that are shown."""
 
 MOST_SEARCHED = 200_000
-"""How many lines or values one search looks through: a fifth of a second, in which nothing else is drawn."""
+"""The most lines or values that a search looks at: a fifth of a second, in which nothing else is drawn."""
 
 MOST_FOUND = 1_000
-"""After how many places a search is content."""
+"""The number of matches at which a search stops."""
 
 
 class Document(Protocol):
-    """Lines by their number."""
+    """A sequence of lines."""
 
     def __len__(self) -> int:
-        """Return how many lines there are."""
+        """Return the number of lines."""
 
     def __getitem__(self, index: int, /) -> Spans:
         """Return a line."""
 
 
 class Found(NamedTuple):
-    """Where a search found something."""
+    """The matches of a search."""
 
     places: Sequence[Any]
     """Line numbers, or whatever the document's `reveal` takes."""
     is_all: bool = True
-    """False when the search stopped early."""
+    """False if the search stopped early."""
 
 
 @runtime_checkable
 class Folding(Protocol):
-    """A document of which parts are folded away; it looks into these too."""
+    """A document with parts that can be folded away, which a search also covers."""
 
     def toggle(self, index: int) -> bool:
-        """Unfold or fold what begins in a line; return whether there is anything to."""
+        """Unfold or fold the block that begins on a line; return whether there is one."""
 
     def find(self, pattern: re.Pattern[str]) -> Found:
-        """Return where the pattern is, in folded parts too."""
+        """Return where the pattern matches, including folded parts."""
 
     def reveal(self, place: Any) -> int:
-        """Unfold what is around a place, and return its line."""
+        """Unfold what hides a place, and return its line."""
 
 
 class TextLines:
-    """A text as it is, with a tone for each line."""
+    """A plain text, with a tone for each line."""
 
     def __init__(self, text: str, glyphs: Glyphs, *, tone: Callable[[str], Tone] = lambda _: "plain") -> None:
         self._lines = text.split("\n")
@@ -59,7 +59,7 @@ class TextLines:
         self._tone = tone
 
     def __len__(self) -> int:
-        """Return how many lines there are."""
+        """Return the number of lines."""
         return len(self._lines)
 
     def __getitem__(self, index: int, /) -> Spans:
@@ -68,13 +68,13 @@ class TextLines:
 
 
 def shortened(text: str, glyphs: Glyphs) -> str:
-    """Return the clean beginning of a text, and how long it is when that is not all."""
+    """Return the beginning of a text, cleaned, and its length if it is cut."""
     head = glyphs.clean(text.removesuffix("\r"), limit=LONGEST)
     return head if len(text) <= LONGEST else f"{head}{glyphs.ellipsis} {len(text):,} characters"
 
 
 def find(document: Document, pattern: re.Pattern[str]) -> Found:
-    """Return the lines in which a pattern is, or what a folding document's own search finds."""
+    """Return the lines that match a pattern, or what a folding document's own search finds."""
     if isinstance(document, Folding):
         return document.find(pattern)
     places: list[int] = []
@@ -87,5 +87,5 @@ def find(document: Document, pattern: re.Pattern[str]) -> Found:
 
 
 def reveal(document: Document, place: Any) -> int:
-    """Return the line of a place that `find` returned; it is unfolded where that is needed."""
+    """Return the line of a place that `find` returned, unfolding it if necessary."""
     return document.reveal(place) if isinstance(document, Folding) else int(place)

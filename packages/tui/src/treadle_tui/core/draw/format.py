@@ -1,4 +1,4 @@
-"""How numbers, times, states and JSON are written: short, aligned, and safe for a terminal."""
+"""The formats of numbers, times, states and JSON: short, aligned, and safe for a terminal."""
 
 import json
 import math
@@ -15,10 +15,9 @@ MINUTE, HOUR, DAY, YEAR = 60, 3600, 86_400, 31_557_600
 
 
 def age(seconds: float | None) -> str:
-    """Return a duration, below a thousand days in at most five characters: `48s`, `1m02`, `2h05`, `3d04`; `-` for none.
+    """Return a duration, in at most five characters below a thousand days: `48s`, `1m02`, `2h05`, `3d04`; `-` for None.
 
-    A negative one, from clocks that differ, reads `0s`; one of a thousand days and more is told in years, `3.4y`, at
-    most 9,999 of them.
+    A negative duration, from clocks that differ, is `0s`. From a thousand days on it is in years, `3.4y`, up to 9,999.
     """
     if seconds is None or math.isnan(seconds):
         return "-"
@@ -37,17 +36,17 @@ def age(seconds: float | None) -> str:
 
 
 def period(seconds: float) -> str:
-    """Return a length of time that somebody has set; below a minute with its parts of a second: `1.5s`, `1m30`."""
+    """Return a configured length of time, with fractions of a second below a minute: `1.5s`, `1m30`."""
     return f"{seconds:g}s" if seconds < MINUTE else age(seconds)
 
 
 def since(instant: datetime | None, now: datetime) -> float | None:
-    """Return the seconds from `instant` to `now`, negative when it lies ahead; None for none."""
+    """Return the seconds from `instant` to `now`, negative if it is in the future; None for None."""
     return None if instant is None else (now - instant).total_seconds()
 
 
 def number(value: float, *, cells: int = 7) -> str:
-    """Return a count with thousands separated, or in thousands, millions … when that takes more than `cells`."""
+    """Return a count with thousands separators, or in thousands, millions … if that takes more than `cells`."""
     text = f"{int(value):,}"
     if len(text) <= cells:
         return text
@@ -60,23 +59,23 @@ def number(value: float, *, cells: int = 7) -> str:
 
 
 def total(value: int, *, capped: bool) -> str:
-    """Return a count that says so when counting stopped there: `10,000+`."""
+    """Return a count, marked if counting stopped there: `10,000+`."""
     return f"{value:,}" + ("+" if capped else "")
 
 
 def rate(per_second: float) -> str:
-    """Return a rate per second with one decimal, without decimals from 1,000 on."""
+    """Return a rate per second with one decimal, or without decimals from 1,000 on."""
     return f"{per_second:.1f}" if abs(per_second) < 999.95 else number(per_second, cells=6)
 
 
 def signed(per_second: float) -> str:
-    """Return a growth such as `+18/s`, or nothing when it rounds to zero."""
+    """Return a growth such as `+18/s`; empty if it rounds to zero."""
     text = f"{per_second:+.0f}" if abs(per_second) >= 9.95 else f"{per_second:+.1f}"
     return "" if text in {"+0.0", "-0.0"} else f"{text}/s"
 
 
 def bar(share: float, cells: int, glyphs: Glyphs, *, tone: Tone = "accent") -> Spans:
-    """Return a bar that is filled to `share` of `cells`; anything above zero shows, and only the whole is full."""
+    """Return a bar filled to `share` of `cells`. Anything above zero is visible, and only 1 is full."""
     share = min(1.0, max(0.0, share if math.isfinite(share) else 0.0))
     steps = len(glyphs.parts) + 1
     filled = int(share * cells * steps)
@@ -89,9 +88,9 @@ def bar(share: float, cells: int, glyphs: Glyphs, *, tone: Tone = "accent") -> S
 
 
 def sparkline(values: Sequence[float | None], cells: int, glyphs: Glyphs, *, top: float | None = None) -> str:
-    """Return values in `cells` levels between zero and `top`, the highest of them; a blank for what is not known.
+    """Return a sparkline of the values, scaled from zero to `top` or else their maximum; None becomes a blank.
 
-    Zero has a level of its own that nothing else takes, so a trickle never looks like standstill.
+    Zero has a level of its own, so that a trickle never looks like a standstill.
     """
     shown = spread(values, cells)
     highest = top if top is not None else max((value for value in shown if value is not None), default=0)
@@ -100,9 +99,9 @@ def sparkline(values: Sequence[float | None], cells: int, glyphs: Glyphs, *, top
 
 
 def spread(values: Sequence[float | None], cells: int) -> list[float | None]:
-    """Return the whole of `values` in `cells` steps, evenly: the mean of those that fall into one, or some repeated.
+    """Resample `values` evenly to `cells` steps: the mean of those that fall into one step, or some repeated.
 
-    What is not known counts for nothing in a mean.
+    None is left out of a mean.
     """
     count = len(values)
     if not count or cells <= 0:
@@ -118,7 +117,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def lasted(seconds: float | None) -> str:
-    """Return a duration as exactly as it matters: `340ms`, `1.2s`, `48s`, `1m02`."""
+    """Return a duration with suitable precision: `340ms`, `1.2s`, `48s`, `1m02`."""
     if seconds is None or seconds < 0:
         return "0ms" if seconds is not None else "-"
     if seconds < 0.9995:
@@ -134,7 +133,7 @@ def _level(value: float, highest: float, levels: str) -> str:
 
 
 def one_line(value: object, glyphs: Glyphs, *, limit: int = 200) -> str:
-    """Return JSON on one clean line of at most `limit` characters; huge containers are not written out first."""
+    """Return JSON on one clean line of at most `limit` characters, without encoding huge containers in full."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else _encoded(value, limit)
@@ -142,7 +141,7 @@ def one_line(value: object, glyphs: Glyphs, *, limit: int = 200) -> str:
 
 
 def _encoded(value: object, limit: int) -> str:
-    # The encoder is a generator here: 10 MB of JSON cost what the first characters cost.
+    # Encode piece by piece: 10 MB of JSON cost no more than their first characters.
     pieces: list[str] = []
     size = 0
     for piece in json.JSONEncoder(ensure_ascii=False, default=str).iterencode(value):
@@ -154,12 +153,12 @@ def _encoded(value: object, limit: int) -> str:
 
 
 def clock(instant: datetime | None) -> str:
-    """Return an instant's time of day in the local zone, `14:03:22`."""
+    """Return the local time of day, `14:03:22`."""
     return "-" if instant is None else local(instant).strftime("%H:%M:%S")
 
 
 def local(instant: datetime) -> datetime:
-    """Return an instant in the local zone; at an end of the years, which no zone leads beyond, as it was given."""
+    """Return an instant in the local zone; unchanged if that would be outside the years 1 to 9999."""
     try:
         return instant.astimezone()
     except (OverflowError, ValueError, OSError):
@@ -167,14 +166,14 @@ def local(instant: datetime) -> datetime:
 
 
 def short_id(task_id: str) -> str:
-    """Return what tells an id from its neighbours: the last eight digits, for a UUIDv7 begins with its time."""
+    """Return the last eight digits of an id; the first digits of a UUIDv7 are a time, which neighbours share."""
     return clean(task_id)[-8:]
 
 
 def task_state(task: TaskItem, now: datetime, glyphs: Glyphs) -> Span:
-    """Return a task's glyph and word, with what the status alone does not say.
+    """Return a task's glyph and word, with details that the status alone doesn't show.
 
-    That is a retry's time, a cancel asked for, and that its code sleeps or waits for a message.
+    These are the time of a retry, a requested cancel, and that the code sleeps or waits for a message.
     """
     if task.status is Status.SCHEDULED and task.next_retry_at is not None:
         ahead = -(since(task.next_retry_at, now) or 0.0)

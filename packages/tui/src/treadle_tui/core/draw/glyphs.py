@@ -17,7 +17,7 @@ Link: TypeAlias = Literal["connecting", "live", "gone", "refused", "denied"]
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """One drawing set; every glyph is one cell wide, and `parts` and `spark` are rows of them."""
+    """A set of glyphs; each is one cell wide, and `parts` and `spark` are strings of several."""
 
     task: dict[Status, str]
     queue: dict[QueueState, str]
@@ -27,10 +27,10 @@ class Glyphs:
     limit: dict[LimitState, str]
     retry: str
     full: str
-    """As thin as a line, or bars in rows beneath each other run into one block; `spark` is never full for this too."""
+    """A thin line, so that bars on neighbouring rows don't merge into a block; hence `spark` is never full either."""
     empty: str
     parts: str
-    """Parts of a bar's last cell, from almost nothing to almost full."""
+    """Fillings of a bar's last cell, from almost empty to almost full."""
     spark: str
     """Levels of a sparkline; the first one is zero."""
     dot: str
@@ -45,16 +45,16 @@ class Glyphs:
     beat: str
     """A heartbeat that came."""
     missed: str
-    """A heartbeat that was expected and did not come."""
+    """An expected heartbeat that did not come."""
     opened: str
-    """Before a container whose content is shown."""
+    """In front of an unfolded container."""
     folded: str
     ditto: str
-    """The same as in a line above."""
+    """The same as in a row above."""
     ascii_only: bool
 
     def clean(self, text: str, *, limit: int = SHOWN) -> str:
-        """Return the beginning of a text that came from outside as it may be drawn, with these characters alone."""
+        """Return the beginning of an external text, made safe to draw, in the characters of this set."""
         return clean(text, limit=limit, ascii_only=self.ascii_only)
 
 

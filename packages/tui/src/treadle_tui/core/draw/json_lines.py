@@ -1,6 +1,6 @@
 """JSON as lines: highlighted, and folded where there is too much of it.
 
-Only what is unfolded is ever written out, so ten megabytes cost what the first lines cost.
+Only unfolded parts are written out, so ten megabytes cost no more than their first lines.
 """
 
 import json
@@ -16,16 +16,16 @@ from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone
 
 UNFOLDED = 300
-"""How many lines are unfolded to begin with."""
+"""How many lines are unfolded at first."""
 
 PORTION = 200
-"""How many members of one container are shown at a time."""
+"""How many members of a container are shown at a time."""
 
 DEEPEST = 40
-"""From this depth on lines are not indented any further."""
+"""The depth from which lines are not indented any further."""
 
 Path: TypeAlias = tuple[int, ...]
-"""The places of the containers around a value, from the outermost on."""
+"""The indices that lead to a value, from the outermost container inwards."""
 
 _Kind: TypeAlias = Literal["value", "open", "close", "folded", "more"]
 
@@ -33,27 +33,27 @@ _Kind: TypeAlias = Literal["value", "open", "close", "folded", "more"]
 class _Line(NamedTuple):
     kind: _Kind
     path: Path
-    """Of the value; of the container for the others."""
+    """The path of the value, or of the container for other kinds of lines."""
     key: str | None
     value: Any
     comma: bool
 
 
 class JsonLines:
-    """A JSON value whose containers are folded and unfolded line by line."""
+    """A JSON value whose containers can be folded and unfolded."""
 
     def __init__(self, value: Any, glyphs: Glyphs, key: str = "enter") -> None:
-        """`key` is what shows more of what is folded away."""
+        """`key` is the key that unfolds a block."""
         self._value = value
         self._glyphs = glyphs
         self._key = key
         self._shown: dict[Path, int] = {}
-        """Of each unfolded container: how many members are shown."""
+        """How many members are shown of each unfolded container."""
         self._unfold_some()
         self._lines = self._flatten()
 
     def __len__(self) -> int:
-        """Return how many lines are unfolded."""
+        """Return the number of unfolded lines."""
         return len(self._lines)
 
     def __getitem__(self, index: int, /) -> Spans:
@@ -67,7 +67,7 @@ class JsonLines:
         return (Span("  " * depth + mark + " ", "faint"), *key, *self._content(line), *comma)
 
     def toggle(self, index: int) -> bool:
-        """Unfold or fold the container of a line; return whether there is one."""
+        """Unfold or fold the container on a line; return whether there is one."""
         if not 0 <= index < len(self._lines):
             return False
         line = self._lines[index]
@@ -84,7 +84,7 @@ class JsonLines:
         return True
 
     def find(self, pattern: re.Pattern[str]) -> Found:
-        """Return the paths of the values that the pattern is in, or in whose keys."""
+        """Return the paths of the values that match the pattern, by themselves or by their key."""
         places: list[Path] = []
         for seen, (path, key, value) in enumerate(_walk(self._value)):
             if seen >= MOST_SEARCHED:
@@ -107,7 +107,7 @@ class JsonLines:
         )
 
     def _unfold_some(self) -> None:
-        """Unfold from the outside inwards, as far as there is room for a screen or a few."""
+        """Unfold from the outside inwards, up to a few screenfuls."""
         waiting: deque[tuple[Path, Any]] = deque([((), self._value)])
         room = UNFOLDED
         while waiting:
@@ -183,7 +183,7 @@ def _items(value: Any) -> Iterator[tuple[str | None, Any]]:
 
 
 def _scalar(value: Any) -> str:
-    """Return a value that holds no others as JSON; of numbers that Python will not write out, their size."""
+    """Return a value without members as JSON; for a number too large for Python to print, its size."""
     if isinstance(value, str):
         return value
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 10_000:
@@ -192,7 +192,7 @@ def _scalar(value: Any) -> str:
 
 
 def _walk(value: Any) -> Iterator[tuple[list[int], str | None, Any]]:
-    """Yield every value with its key and the path to it, which is only right until the next one is asked for."""
+    """Yield every value with its path and key. The path is reused, and only valid until the next step."""
     path: list[int] = []
     if not _members(value):
         yield path, None, value

@@ -1,4 +1,4 @@
-"""Over how long charts go: five minutes, an hour, a day; each in the steps that the server counts in."""
+"""The time spans of charts: five minutes, an hour and a day, each in steps for which the server keeps counts."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -8,18 +8,18 @@ SpanName: TypeAlias = Literal["5min", "hour", "day"]
 
 @dataclass(frozen=True, slots=True)
 class ChartSpan:
-    """Over how long charts go."""
+    """A time span of charts."""
 
     name: SpanName
     words: str
     title: str
-    """Of a column."""
+    """The title of a chart's column."""
     step_seconds: float
     steps: int
 
     @property
     def seconds(self) -> float:
-        """All of it."""
+        """The length of the whole span."""
         return self.step_seconds * self.steps
 
 
@@ -31,12 +31,12 @@ SPANS = {
         ChartSpan("day", "1 day", "LAST DAY", 1800, 48),
     )
 }
-"""By their names; the first is the usual one."""
+"""The spans by name, the default first."""
 
 USUAL = next(iter(SPANS.values()))
 
 
 def after(span: ChartSpan) -> ChartSpan:
-    """Return the span that comes next."""
+    """Return the next span, cyclically."""
     spans = list(SPANS.values())
     return spans[(spans.index(span) + 1) % len(spans)]

@@ -1,7 +1,7 @@
-"""Text made of toned spans: what the core draws, and what widgets turn into colours.
+"""Text as spans with tones, which the core produces and widgets turn into colours.
 
-Everything that came from outside goes through `clean` first, so no payload can move the cursor, set the
-terminal's title, turn the reading direction round or pose as markup.
+Everything from outside goes through `clean` first, so that no payload can move the cursor, set the terminal's title,
+reverse the reading direction or pass for markup.
 """
 
 import re
@@ -16,9 +16,9 @@ from treadle.wire import shown
 Tone: TypeAlias = Literal[
     "plain", "dim", "faint", "bold", "title", "accent", "ok", "run", "wait", "hold", "warn", "bad", "match"
 ]
-"""What a span means; a theme gives each a colour, and none is ever told apart by colour alone.
+"""What a span means. A theme gives each tone a colour, but colour is never the only difference.
 
-`match`, what one looked for, has no colour: it is shown reversed.
+`match`, for what was searched for, has no colour: it is shown in reverse.
 """
 
 
@@ -28,40 +28,40 @@ class Span(NamedTuple):
     text: str
     tone: Tone = "plain"
     link: str = ""
-    """An address that a terminal opens (OSC 8), where it knows such links; elsewhere it is plain text."""
+    """An address that the terminal can open (OSC 8), if it supports links; otherwise it is plain text."""
 
 
 Spans: TypeAlias = tuple[Span, ...]
 
 SHOWN = 512
-"""Characters of one value that are looked at; what is longer than a line is never drawn."""
+"""The most characters of a value that are looked at; nothing longer than a line is ever drawn."""
 
 
 MARKED = 8
-"""Characters that a cell may be made of before a text is cut earlier than it must: letters with marks, joined emoji."""
+"""The most characters that a cell is assumed to consist of when text is cut: letters with marks, joined emoji."""
 
 
 BLANKS = "\t\n\r"
 KEPT = f"{BLANKS}\u200c\u200d"
 
 _PICTURED = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff]+|\u200d(?=[\u2190-\u2bff\U0001f000-\U0001ffff])")
-"""What chooses a picture, the tones of its skin, and what joins some; letters are joined by the same, and stay so."""
+"""Characters that select or join emoji, or set their skin tone. Joiners between letters are kept."""
 
 
 def clean(text: str, *, limit: int = SHOWN, ascii_only: bool = False) -> str:
-    """Return the first `limit` characters of `text` as `treadle.wire.shown.clean` does.
+    """Return the first `limit` characters of `text`, cleaned by `treadle.wire.shown.clean`.
 
-    What makes one picture of two, or asks for a coloured one, is left out: of what terminals draw then, each has a
-    width of its own, and the line would be longer than the screen is wide.
+    Characters that join emoji or ask for coloured ones are removed too: terminals differ in the width of the result,
+    and the line might become longer than the screen is wide.
     """
     cleaned = shown.clean(text, limit=limit, ascii_only=ascii_only)
     return cleaned if cleaned.isascii() else _PICTURED.sub("", cleaned)
 
 
 def bare(text: str) -> str:
-    """Return a text without what a terminal would obey; tabs and line ends are blanks.
+    """Return a text without control characters, and with tabs and line ends as blanks.
 
-    Joiners stay wherever they are: who types a word or an emoji with one types what stands behind it later.
+    Joiners are always kept: a user who types one is about to type what it joins.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -78,10 +78,10 @@ def width(spans: Iterable[Span]) -> int:
 
 
 def clip(text: str, cells: int, *, keep_end: bool = False, ellipsis: str = "…") -> str:
-    """Return `text` in at most `cells` cells, with an ellipsis for its end, or its beginning, that is left out."""
+    """Return `text` in at most `cells` cells, with an ellipsis in place of what is cut at the end or beginning."""
     if cells <= 0:
         return ""
-    # What lies far behind the edge is never measured.
+    # Don't measure what is far beyond the edge.
     if len(text) <= cells * MARKED and cell_len(text) <= cells:
         return text
     room, near = cells - len(ellipsis), (cells + 1) * MARKED
@@ -96,10 +96,10 @@ def clip(text: str, cells: int, *, keep_end: bool = False, ellipsis: str = "…"
 def fit(
     spans: Spans, cells: int, *, right: bool = False, keep_end: bool = False, stem: int = 0, ellipsis: str = "…"
 ) -> Spans:
-    """Return the spans in exactly `cells` cells: clipped, or padded on the side that `right` leaves.
+    """Return the spans in exactly `cells` cells: clipped, or padded on the right, or on the left with `right`.
 
-    With `keep_end` it is the beginning that is left out, behind the first `stem` spans if there is room for them: of
-    those no more is left out than what they take beyond half of the cells.
+    With `keep_end` the beginning is cut. The first `stem` spans are kept before the cut if there is room for them; they
+    are only shortened by what they take beyond half of the cells.
     """
     taken = width(spans)
     if taken > cells:
@@ -133,7 +133,7 @@ def _clipped(spans: Spans, cells: int, *, keep_end: bool, ellipsis: str) -> Span
 
 
 def joined(parts: Iterable[Spans], *, gap: str = " ") -> Spans:
-    """Return the non-empty parts one after another with `gap` between them."""
+    """Return the non-empty parts, joined by `gap`."""
     result: list[Span] = []
     for part in parts:
         if not part:
@@ -145,5 +145,5 @@ def joined(parts: Iterable[Spans], *, gap: str = " ") -> Spans:
 
 
 def plain(spans: Iterable[Span]) -> str:
-    """Return the text without its tones."""
+    """Return the text without tones."""
     return "".join(span.text for span in spans)

@@ -1,4 +1,4 @@
-"""Which part of a long document is visible: only the lines in sight are ever measured."""
+"""The visible part of a long document; only visible lines are ever measured."""
 
 from collections.abc import Sequence
 
@@ -8,22 +8,22 @@ from treadle_tui.core.draw.wrapping import wrapped
 
 
 class Viewport:
-    """A place in a document, by its line and the row of it that wrapping makes; and a cursor, if there is one.
+    """A scroll position in a document, as a line and a row within the wrapped line; and optionally a cursor.
 
-    Widths and heights are in cells; a document of a million lines costs what a screenful costs.
+    Widths and heights are in cells. A document of a million lines costs no more than a screenful.
     """
 
     def __init__(self, *, follow: bool = False, cursor: bool = False, indent: int = 0) -> None:
-        """With an `indent` lines are wrapped to begin with, and go on so far to the right."""
+        """With an `indent`, lines start out wrapped, and continuation rows are indented by that much."""
         self.cursor = cursor
         self.wraps = indent > 0
         self._indent = indent
         self.line = 0
-        """The cursor's line; without a cursor the first visible one."""
+        """The cursor's line, or without a cursor the first visible line."""
         self.follows = follow
         self._may_follow = follow
         self._top = (0, 0)
-        """The first visible line, and which of its rows."""
+        """The first visible line, and the first visible row of it."""
 
     # What is visible.
 
@@ -32,7 +32,7 @@ class Viewport:
         return wrapped(document[index], width, indent=self._indent) if self.wraps else (document[index],)
 
     def place_of(self, y: int, document: Document, width: int) -> tuple[int, int] | None:
-        """Return which line, and which row of it, stands in row `y`; None below the end."""
+        """Return the line, and the row within it, at row `y` of the screen; None below the end."""
         line, row = self._top
         if not self.wraps:
             return (line + y, 0) if line + y < len(document) else None
@@ -49,10 +49,10 @@ class Viewport:
         last = self.place_of(max(0, height - 1), document, width)
         return self._top[0], len(document) - 1 if last is None else last[0]
 
-    # What changed.
+    # Changes of the document or size.
 
     def fit(self, document: Document, width: int, height: int) -> None:
-        """Keep what one looks at in sight, in a document, or of a size, that is another than before."""
+        """Keep the current place in sight after a change of the document or the size."""
         if not len(document) or height <= 0:
             self._top, self.line = (0, 0), 0
             return
@@ -71,7 +71,7 @@ class Viewport:
             self.line = self._top[0]
             return
         rows = len(self.rows(document, self.line, width))
-        # A line that does not fit is shown from wherever one reads in it.
+        # A line taller than the screen keeps the row at which the user is reading.
         fits = rows <= height
         if self.line < self._top[0] or (self.line == self._top[0] and self._top[1] and fits):
             self._top = (self.line, 0)
@@ -79,7 +79,7 @@ class Viewport:
         self._top = max(self._top, min(lowest, (self.line, 0)))
 
     def _end(self, document: Document, width: int, height: int) -> tuple[int, int]:
-        """Return the place from which on the end is just visible."""
+        """Return the scroll position at which the end is just visible."""
         last = len(document) - 1
         return self._above((last, len(self.rows(document, last, width)) - 1), height - 1, document, width)
 
@@ -105,7 +105,7 @@ class Viewport:
             line, row = line + 1, 0
         return line, row + rows
 
-    # What the reader does.
+    # Moves of the user.
 
     def go(self, line: int) -> None:
         """Go to a line; `fit` brings it into sight."""
@@ -115,11 +115,11 @@ class Viewport:
             self._top = (line, 0)
 
     def follow(self) -> None:
-        """Go on with the end from now on."""
+        """Follow the end from now on."""
         self.follows = True
 
     def move(self, by: int, document: Document, width: int, height: int) -> None:
-        """Move the cursor by lines; without one, or inside a line that is longer than the screen, scroll."""
+        """Move the cursor by lines; scroll without a cursor, or inside a line that is taller than the screen."""
         first, last = self.visible(document, width, height)
         if not self.cursor or (first == last and len(self.rows(document, first, width)) > height):
             before = self._top
@@ -131,7 +131,7 @@ class Viewport:
         self._note_end(document)
 
     def scroll(self, by: int, document: Document, width: int, height: int) -> None:
-        """Show what is above or below; the cursor comes along at the edge."""
+        """Scroll; the cursor is dragged along at the edge."""
         if not len(document):
             return
         end = self._end(document, width, height)
@@ -146,5 +146,5 @@ class Viewport:
         self._note_end(document)
 
     def _note_end(self, document: Document) -> None:
-        """Whoever goes to the end of what grows wants to stay there."""
+        """Follow the end once the user has gone there."""
         self.follows = self._may_follow and self.line >= len(document) - 1

@@ -1,4 +1,4 @@
-"""Lines cut to the screen's width, and with what one looked for set apart in them."""
+"""Lines cut to a width, and lines with search matches marked."""
 
 import re
 from collections.abc import Iterable
@@ -9,13 +9,13 @@ from rich.cells import cell_len, chop_cells
 from treadle_tui.core.draw.text import Span, Spans, fit, plain, width
 
 LEAST_HUNG = 12
-"""Where fewer cells than this are left beside an indent, nothing is indented."""
+"""With fewer cells than this next to an indent, nothing is indented."""
 
 
 def wrapped(spans: Spans, cells: int, *, indent: int = 0) -> list[Spans]:
-    """Return a line as the lines that it takes in `cells` cells; at least one.
+    """Return a line as the one or more lines that it takes in `cells` cells.
 
-    With an indent it is cut between words, and all but the first line stand so far to the right.
+    With an indent, it is cut between words, and all lines but the first are indented.
     """
     text = plain(spans)
     if len(text) * 2 <= cells or cells <= 1:
@@ -28,7 +28,7 @@ def wrapped(spans: Spans, cells: int, *, indent: int = 0) -> list[Spans]:
 
 
 def _between_words(text: str, cells: int, indent: int) -> list[int]:
-    """Return where the lines of a text end: behind the last blank that fits, or in a word that fits in none."""
+    """Return where the wrapped lines of a text end: after the last blank that fits, or within an overlong word."""
     ends: list[int] = []
     start, room = 0, cells
     while cell_len(text[start:]) > room:
@@ -41,18 +41,17 @@ def _between_words(text: str, cells: int, indent: int) -> list[int]:
 
 
 _ENDS = re.compile(r" {2,}|, |; |: ")
-"""Where a line of facts may end: before the next one, or before what is only said of the last."""
+"""Where a line of facts may be cut: before the next fact, or before an addition to the last one."""
 
 _SCRAP = re.compile(r"(?:^| {2,}|, |; |: )\S{1,2}$")
-"""A word too short to be a fact: the first of several that a comma stands between."""
+"""A word too short to be a fact, such as the first of several that are separated by commas."""
 
 
 def shortened(spans: Spans, cells: int, *, ellipsis: str = "…") -> Spans:
-    """Return a line of facts in at most `cells` cells: the first of them, whole, as many as there is room for.
+    """Return a line of facts in at most `cells` cells: as many whole facts as there is room for.
 
-    They stand apart by punctuation, two blanks, or a span that is a blank.
-
-    Where that is not even a third of the room the next one is cut off within, with an ellipsis.
+    Facts are separated by punctuation, by two blanks, or by a span that is a blank. If whole facts would fill less than
+    a third of the room, the next one is cut, with an ellipsis.
     """
     if width(spans) <= cells:
         return spans
@@ -68,7 +67,7 @@ def shortened(spans: Spans, cells: int, *, ellipsis: str = "…") -> Spans:
 
 
 def cut(spans: Spans, ends: Iterable[int]) -> list[Spans]:
-    """Return the parts of a line that end at these characters."""
+    """Return the parts of a line that end at these character positions."""
     parts: list[Spans] = []
     left, start = list(spans), 0
     for end in ends:
@@ -87,7 +86,7 @@ def cut(spans: Spans, ends: Iterable[int]) -> list[Spans]:
 
 
 def marked(spans: Spans, pattern: re.Pattern[str] | None) -> Spans:
-    """Return a line with every match of `pattern` in the tone `match`."""
+    """Return a line in which every match of `pattern` has the tone `match`."""
     if pattern is None:
         return spans
     text = plain(spans)

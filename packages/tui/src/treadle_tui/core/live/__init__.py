@@ -1,1 +1,1 @@
-"""Where it comes from: the connection to a server, what is asked of it, and recordings of both."""
+"""Where the data comes from: the connection to a server, the subscriptions, and recordings."""

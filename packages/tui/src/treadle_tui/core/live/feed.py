@@ -1,7 +1,7 @@
-"""Feeds the model from a connection: subscribes to what screens want, applies what comes, and notices silence.
+"""Feeds the model from a connection: subscribes to what the screens show, applies updates, and notices silence.
 
-What connects, authenticates, numbers requests and reconnects is a `Link`; the real one stands in link.py, tests have
-one without a network.
+A `Link` connects, authenticates, numbers requests and reconnects. The real one is in link.py; tests use one without a
+network.
 """
 
 import asyncio
@@ -17,76 +17,76 @@ from treadle_tui.core.live.subscriptions import Step, Subscriptions, Want
 from treadle_tui.core.state.model import Dirty, Model
 
 PING_SECONDS = 0.8
-"""How often a live connection is asked for a sign of life; with the patience below, death shows within two seconds."""
+"""How often a live connection is pinged. Together with the patience below, a dead one is noticed within two seconds."""
 
 PATIENCE_SECONDS = 1.1
-"""How long nothing at all may come while an answer to that is due, before the server is said to be gone."""
+"""How long nothing may arrive while the answer to a ping is due, before the server counts as gone."""
 
-TURNS = 11
-"""In how many parts that is waited.
+PATIENCE_PARTS = 11
+"""The number of parts that the patience is divided into.
 
-They are what is counted: while this process stands still, over a long list or on a busy machine, it hears nobody.
+Parts are counted instead of time: while this process is stalled, by a long list or on a busy machine, it hears nothing.
 """
 
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What reading raises where a server's words are not as they are documented; a moment beyond the years is the first."""
+"""What parsing raises for data that is not as documented; `ArithmeticError` is for a time beyond the year range."""
 
-GIVEN_UP = 10
-"""How many times as long the connection is kept, on which it may go on.
+GIVE_UP_FACTOR = 10
+"""How many times the patience a silent connection is kept before it is reset; until then it may recover.
 
-A server that is busy with what a screen asked for would be asked for it again over the next one, and so for ever.
+A server that is busy with what a screen asked for would get the same request again over a new connection, for ever.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The connection stands; `hello` is the server's answer to ours."""
+    """The connection is open; `hello` is the server's answer to ours."""
 
     hello: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """The server sent something by itself."""
+    """The server pushed a message."""
 
     push: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The connection is gone; the link tries again by itself, also after `refused`."""
+    """The connection is lost. The link reconnects by itself, even after `refused`."""
 
     detail: str
     refused: bool = False
-    """Whether somebody answers, and opens no session."""
+    """Whether the other side answered but opened no session."""
     is_final: bool = False
-    """Whether that was a server of ours, whose answer will be the same the next time."""
+    """Whether a Treadle server refused, and will give the same answer next time."""
     denied: bool = False
-    """Whether what it refused was the token: it was revoked, has expired, or never was one."""
+    """Whether the token was refused: it was revoked, has expired, or was never valid."""
 
 
 Event: TypeAlias = Opened | Pushed | Lost
 
 
 class Link(Protocol):
-    """A connection that comes back."""
+    """A connection that reconnects by itself."""
 
     async def run(self, sink: Callable[[Event], None]) -> None:
-        """Connect, stay connected, and tell `sink` what happens, until cancelled."""
+        """Connect and stay connected, and report each event to `sink`, until cancelled."""
 
     async def request(self, op: str, **fields: Any) -> dict[str, Any]:
-        """Return the answer to a request; raises `ProblemError` or `ConnectionFailed`."""
+        """Send a request and return the answer. Raises `ProblemError` or `ConnectionFailed`."""
 
     @property
     def received(self) -> int:
-        """How many bytes have come over the present connection: while they grow somebody is there."""
+        """The bytes received over the current connection: while this grows, the server is alive."""
 
     def reset(self) -> None:
-        """Give the present connection up, for it is dead; a new one is made at once."""
+        """Drop the current connection as dead and make a new one at once."""
 
 
 class Feed:
-    """Keeps a model equal to what the server has of what the screens want to see."""
+    """Keeps the model in step with the server, for the topics that the screens want."""
 
     def __init__(
         self, model: Model, link: Link, *, ping_seconds: float = PING_SECONDS, patience: float = PATIENCE_SECONDS
@@ -98,20 +98,20 @@ class Feed:
         self._ping_seconds = ping_seconds
         self._patience = patience
         self._is_put_off = False
-        """Whether something was refused that is to be asked for again."""
+        """Whether a subscription was refused for now and has to be asked for again."""
         self._is_silent = False
-        """Whether the server was said to be gone because nothing came, on a connection that stands."""
+        """Whether the server was reported as gone because nothing came over a connection that is still open."""
         self.asks_access = False
-        """Whether each connection is asked what the token may do; a recording is not."""
+        """Whether to ask on each connection what the token may do; not done for a recording."""
 
     def want(self, *wants: Want) -> None:
-        """See these from now on, each instead of what its topic shows now."""
+        """Subscribe to these, each in place of the current subscription of its topic."""
         for want in wants:
             if self._subscriptions.want(want):
                 self._due.set()
 
     def drop(self, topic: Topic) -> None:
-        """See nothing of a topic any more; its rows are forgotten."""
+        """Unsubscribe from a topic and clear its rows."""
         if self._subscriptions.drop(topic):
             table = self._model.table(topic)
             if table is not None:
@@ -120,12 +120,12 @@ class Feed:
             self._due.set()
 
     def leave(self, want: Want) -> None:
-        """Let go of what was wanted, unless something else of its topic is by now."""
+        """Drop this subscription, unless its topic has a different one by now."""
         if self._subscriptions.wanted(want.topic) == want:
             self.drop(want.topic)
 
     async def request(self, op: str, **fields: Any) -> dict[str, Any]:
-        """Ask the server for something; raises `ProblemError` or `ConnectionFailed`."""
+        """Send a request to the server. Raises `ProblemError` or `ConnectionFailed`."""
         if not self._model.link.live:
             raise ConnectionFailed(self._model.link.detail or "not connected")
         return await self._link.request(op, **fields)
@@ -138,7 +138,7 @@ class Feed:
             group.create_task(self._watch_over())
 
     def take(self, event: Event) -> None:
-        """Let the model follow what happened to the connection or came over it."""
+        """Apply an event of the link to the model."""
         match event:
             case Opened(hello):
                 self._is_silent = False
@@ -160,14 +160,14 @@ class Feed:
         self._due.set()
 
     def _give_up(self, error: Exception) -> None:
-        self._model.lost(f"the server sent what this version can't read: {error!r:.200}", "refused")
+        self._model.lost(f"the server sent something that this version can't read: {error!r:.200}", "refused")
         self._link.reset()
 
     def _apply(self, push: Mapping[str, Any]) -> None:
         try:
             self._model.apply(push)
         except _UNREADABLE as error:
-            # Half a table is a lie: say so, and begin again with new snapshots.
+            # A half-applied table would show false data: report it, and start over with new snapshots.
             self._give_up(error)
             return
         table = self._model.table(str(push.get("topic")))
@@ -182,7 +182,7 @@ class Feed:
             self._due.clear()
             if not self._model.link.live:
                 continue
-            # Being offline is no loss: all of it is asked for again when the link is back.
+            # Nothing is lost when offline: everything is requested again once the link is back.
             with suppress(ConnectionFailed):
                 await self._ask_access()
                 for step in self._subscriptions.steps():
@@ -194,7 +194,7 @@ class Feed:
         try:
             answer = await self._link.request("whoami")
         except ProblemError:
-            return  # A server that does not say; then it is not known.
+            return  # The server can't tell, so the access stays unknown.
         try:
             self._model.link.scopes = tuple(map(str, answer.get("scopes") or ()))
         except _UNREADABLE as error:
@@ -235,14 +235,14 @@ class Feed:
                 answer = await self._link.request("ping")
                 listening.cancel()
         except* ConnectionFailed:
-            pass  # The link says by itself why it is gone.
+            pass  # The link itself reports why it is lost.
         except* ProblemError:
-            self._goes_on()  # A server that refuses is there, if busy.
+            self._recover()  # A refusal, as of a busy server, shows that it is alive.
         except* TimeoutError:
             self._link.reset()
         if answer is None:
             return
-        self._goes_on()
+        self._recover()
         latency = self._model.clock.steady() - begun
         try:
             self._model.time.correct(datetime.fromisoformat(answer["time"]), round_trip=latency)
@@ -251,24 +251,24 @@ class Feed:
             self._give_up(error)
 
     async def _listen(self) -> None:
-        """Say that the server is gone when nothing comes, and that it goes on; raises `TimeoutError` in the end."""
+        """Mark the server as gone when nothing comes, and as back when it does. Raises `TimeoutError` in the end."""
         silent = 0
         received = self._link.received
-        while silent < TURNS * GIVEN_UP:
-            await asyncio.sleep(self._patience / TURNS)
+        while silent < PATIENCE_PARTS * GIVE_UP_FACTOR:
+            await asyncio.sleep(self._patience / PATIENCE_PARTS)
             if received != self._link.received:
                 received, silent = self._link.received, 0
-                self._goes_on()
+                self._recover()
                 continue
             silent += 1
-            if silent == TURNS:
+            if silent == PATIENCE_PARTS:
                 self._is_silent = True
                 self._model.lost(f"no answer for {self._ping_seconds + self._patience:.0f} s")
         raise TimeoutError
 
-    def _goes_on(self) -> None:
-        """Go on with the connection that was silent; what was wanted meanwhile is asked for now."""
+    def _recover(self) -> None:
+        """Resume a connection that had gone silent, and request what was wanted meanwhile."""
         if self._is_silent:
             self._is_silent = False
-            self._model.goes_on()
+            self._model.recovered()
             self._due.set()

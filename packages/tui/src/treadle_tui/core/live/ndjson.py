@@ -1,4 +1,4 @@
-"""The dashboard without a screen: every transition as one JSON object a line."""
+"""The dashboard without a screen: prints every transition as a line of JSON."""
 
 import asyncio
 import json
@@ -17,11 +17,11 @@ from treadle_tui.core.state.tables import Table
 
 
 class Stream:
-    """Follows a server's events over broken connections; `write` gets each line, `complain` what people should know.
+    """Follows a server's events across reconnects. `write` gets each line, `complain` each message for the user.
 
-    `wanted` returns which tasks are meant, at the moment that it is asked.
+    `wanted` returns the filter for tasks as of the moment it is called.
 
-    Where events were missed a line `{"type": "reload", …}` says so: whoever keeps state must read it anew.
+    A line `{"type": "reload", …}` marks where events were missed: a reader that keeps state must load it again.
     """
 
     def __init__(
@@ -41,20 +41,20 @@ class Stream:
         self._wanted = wanted
         self._sealer = sealer or Sealer(None)
         self._workers = Table[Mapping[str, Any]]("workers", key="id", read=lambda row: row)
-        """For their names."""
+        """The workers, for their names."""
         self._since: dict[str, Any] | None = None
         self.subscribed = asyncio.Event()
-        """Set once nothing that happens is missed any more."""
+        """Set once no event is missed any more."""
         self._complained = ""
         self._opened = asyncio.Event()
         self._heard = asyncio.Event()
-        """Set by whatever may tell the workers' names, or that they must be asked for anew."""
+        """Set by whatever may bring the workers' names or require asking for them again."""
         self._ended: asyncio.Future[TreadleError | OSError | None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """Stream until cancelled or the reader of the lines is gone.
+        """Stream until cancelled or until the reader of the lines is gone.
 
-        Raises `TreadleError` when the server refuses, and `OSError` when a line can't be written.
+        Raises `TreadleError` if the server refuses, and `OSError` if a line can't be written.
         """
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._link.run(self._take)), group.create_task(self._ask())]
@@ -74,7 +74,7 @@ class Stream:
                 if is_final:
                     self._end(ConnectionFailed(detail))
                 elif detail != self._complained:
-                    # Every attempt fails with the same words; people need them once.
+                    # Every attempt fails with the same message; show it once.
                     self._complained = detail
                     self._complain(f"{detail}; trying again")
             case Pushed(push) if push["push"] == "events":
@@ -102,7 +102,7 @@ class Stream:
                     continue
                 answer = await self._link.request("every", **fields)
             except ConnectionFailed:
-                continue  # The link says by itself why, and opens again.
+                continue  # The link reports why, and reconnects.
             except ProblemError as error:
                 self._end(error)
                 return
@@ -116,7 +116,7 @@ class Stream:
                     return
 
     async def _learn_names(self) -> bool:
-        """Have the workers told, if the filter names one; return False when the connection was lost meanwhile."""
+        """Load the workers, if the filter names one. Return False if the connection was lost meanwhile."""
         if self._wanted is None or all(map(is_uuid, self._wanted().named_workers)):
             return True
         self._workers.expect("workers")
@@ -139,7 +139,7 @@ class Stream:
         except BrokenPipeError:
             self._end(None)
         except OSError as error:
-            # In the session it would be a defect of the connection's, which is made anew, and the line be lost.
+            # Raised inside the session, it would count as a connection error: a reconnect, and the line lost.
             self._end(error)
 
     def _end(self, error: TreadleError | OSError | None) -> None:

@@ -1,7 +1,7 @@
-"""Writes what a link brings into a file, so that it can be looked at again without a server.
+"""Writes a link's events to a file that can be replayed without a server.
 
-A recording is NDJSON, compressed where its name ends in `.gz`. The first line says what it is; every other one has
-the seconds since it was begun, and one of `opened`, `lost`, `push`, `ask` or `end`.
+A recording is NDJSON, gzip-compressed if its name ends in `.gz`. The first line is a header. Every other line has the
+seconds since the start, and one of `opened`, `lost`, `push`, `ask` or `end`.
 """
 
 import gzip
@@ -19,32 +19,32 @@ from treadle_tui.core.state.clock import Clock, SystemClock
 FORMAT = 1
 
 MOST_BYTES = 256 * 1024 * 1024
-"""Bytes of one recording at most, before they are compressed: some hours of a busy queue."""
+"""The most bytes in a recording, before compression: some hours of a busy queue."""
 
 FLUSH_SECONDS = 1.0
-"""How much of a recording is lost at most when the dashboard is killed."""
+"""How many seconds of a recording may be lost if the dashboard is killed."""
 
 
 CLOSED = "closed"
-"""Why a recording ended whose dashboard was left."""
+"""The reason for the end of a recording when the user left the dashboard."""
 
 
 class RecordingError(Exception):
-    """A recording that can't be written or read: which file, where, and what to do."""
+    """A recording can't be written or read: which file, which line, and what to do."""
 
 
 class Recorder:
-    """One file that is being written; ends by itself when it is full or the disk is."""
+    """Writes one recording. Stops by itself when the recording or the disk is full."""
 
     def __init__(
         self, path: Path, *, server_name: str, clock: Clock | None = None, most_bytes: int = MOST_BYTES
     ) -> None:
-        """Begin a new file, which only its owner can read. Raises `RecordingError` when there is one already."""
+        """Create the file, readable by its owner only. Raises `RecordingError` if it exists or can't be created."""
         self.path = path
         self.size = 0
-        """Bytes so far, before they are compressed."""
+        """Bytes so far, before compression."""
         self.ended: str | None = None
-        """Why nothing is written any more; None while it goes on."""
+        """Why the recording ended; None while it goes on."""
         self._clock = clock or SystemClock()
         self._most = most_bytes
         self._begun = self._flushed = self._clock.steady()
@@ -54,7 +54,7 @@ class Recorder:
         self._line(json.dumps(header).encode())
 
     def note(self, event: Event) -> None:
-        """Write what the link told."""
+        """Record an event of the link."""
         match event:
             case Opened(hello):
                 self._put("opened", dict(hello))
@@ -64,19 +64,19 @@ class Recorder:
                 self._put("lost", {"detail": detail, "refused": refused, "denied": denied})
 
     def asked(self, op: str, fields: dict[str, Any]) -> None:
-        """Write which part was asked for, since pushes name it by its subscription alone."""
+        """Record which subscription was requested, since pushes name it only by its id."""
         if op in {"watch", "unwatch"}:
             self._put("ask", {"op": op, **fields})
 
     def close(self) -> None:
-        """End the file in good order."""
+        """Finish the file."""
         self._end(CLOSED)
 
     def summary(self) -> str:
-        """Return what was recorded, where, and why no more of it, in words for the reader who has left."""
+        """Return a line for the user: how much was recorded, why it stopped early if it did, and how to replay it."""
         why = f"; then {self.ended}" if self.ended not in {None, CLOSED} else ""
         size = f"{self._seconds:.0f} s, {self.size / 1e6:,.1f} MB"
-        return f"Recorded {size}{why}. Show it: treadle watch --replay {self.path}"
+        return f"Recorded {size}{why}. Replay it: treadle watch --replay {self.path}"
 
     def _put(self, kind: str, value: object) -> None:
         if self.ended is not None:
@@ -84,7 +84,7 @@ class Recorder:
         self._seconds = self._clock.steady() - self._begun
         line = b'{"t":%.3f,"%s":%s}' % (self._seconds, kind.encode(), to_json(value))
         if self.size + len(line) > self._most:
-            self._end(f"it has {self._most // 1_000_000:,} MB, and that is the most")
+            self._end(f"it reached the maximum of {self._most // 1_000_000:,} MB")
         else:
             self._line(line)
 
@@ -96,7 +96,7 @@ class Recorder:
                 self._flushed = self._clock.steady()
                 self._file.flush()
         except OSError as error:
-            # The dashboard is worth more than its recording: it goes on, and says so.
+            # The dashboard matters more than its recording: it goes on, and reports the error.
             self.ended = f"{self.path} can't be written: {error.strerror or error}"
 
     def _end(self, reason: str) -> None:
@@ -112,24 +112,24 @@ class Recorder:
 
 def _create(path: Path) -> "IO[bytes] | _Compressed":
     try:
-        # What tasks carry is nobody else's business.
+        # Tasks carry private data: only the owner may read it.
         raw = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
     except FileExistsError:
-        raise RecordingError(f"{path} is there already: record into another file, or remove it") from None
+        raise RecordingError(f"{path} already exists: record to another file, or remove it") from None
     except OSError as error:
         raise RecordingError(f"{path} can't be written: {error.strerror or error}") from None
     return _Compressed(raw) if path.suffix == ".gz" else raw
 
 
 class _Compressed(gzip.GzipFile):
-    """A gzip file that closes the file beneath it as well."""
+    """A gzip file that also closes the file beneath it."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         super().__init__(fileobj=raw, mode="wb", compresslevel=5)
         self._raw = raw
 
     def close(self) -> None:
-        """End both."""
+        """Close both files."""
         try:
             super().close()
         finally:
@@ -137,14 +137,14 @@ class _Compressed(gzip.GzipFile):
 
 
 class RecordingLink:
-    """A link whose every event goes into a recording before it is shown."""
+    """A link that records each event before passing it on."""
 
     def __init__(self, link: Link, recorder: Recorder) -> None:
         self._link = link
         self._recorder = recorder
 
     async def run(self, sink: Callable[[Event], None]) -> None:
-        """Run the link until cancelled, and then end the recording."""
+        """Run the link until cancelled, then finish the recording."""
 
         def tell(event: Event) -> None:
             self._recorder.note(event)
@@ -156,15 +156,15 @@ class RecordingLink:
             self._recorder.close()
 
     async def request(self, op: str, **fields: Any) -> dict[str, Any]:
-        """Return the link's answer; raises `ProblemError` or `ConnectionFailed`."""
+        """Record the request and return the link's answer. Raises `ProblemError` or `ConnectionFailed`."""
         self._recorder.asked(op, fields)
         return await self._link.request(op, **fields)
 
     @property
     def received(self) -> int:
-        """How many bytes have come over the present connection."""
+        """The bytes received over the current connection."""
         return self._link.received
 
     def reset(self) -> None:
-        """Give the present connection up."""
+        """Drop the current connection."""
         self._link.reset()

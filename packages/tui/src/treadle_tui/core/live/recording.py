@@ -1,4 +1,4 @@
-"""Reads recordings: their lines by time, and what the server had at a moment."""
+"""Reads recordings: their entries by time, and the server's state at a moment."""
 
 import gzip
 import re
@@ -22,20 +22,20 @@ _LINE = re.compile(rb'\{"t":([0-9]+(?:\.[0-9]+)?),')
 _KINDS = ("opened", "lost", "push", "ask")
 
 MOST_TASKS = 50_000
-"""How many tasks of those that came by are remembered."""
+"""How many of the tasks seen so far are remembered."""
 
 
 class Recording:
-    """A file's lines with their times; each line is read when its moment comes."""
+    """The lines of a file with their times. Each line is parsed only when its moment comes."""
 
     def __init__(self, lines: Iterable[bytes], *, name: str) -> None:
-        """Take the lines. Raises `RecordingError` for what is none of ours, by its line's number."""
+        """Read the lines. Raises `RecordingError`, with the line's number, for a line that is not of a recording."""
         numbered = enumerate(lines, start=1)
         self.name = name
         self.header = _header(next(numbered, (1, b""))[1], name)
         self.begun_at = datetime.fromisoformat(self.header["at"])
         self.damage: str | None = None
-        """What is wrong with the line before which it ends; None as long as nothing was found."""
+        """What is wrong with the line that cut the recording short; None if no damage was found."""
         self._times: list[float] = []
         self._lines: list[bytes] = []
         for number, line in numbered:
@@ -43,43 +43,43 @@ class Recording:
                 break  # The dashboard was killed while it wrote this line.
             match = _LINE.match(line)
             if match is None:
-                raise RecordingError(f"{name}, line {number}: this is no line of a recording: {line[:60]!r}")
+                raise RecordingError(f"{name}, line {number}: not a line of a recording: {line[:60]!r}")
             at = float(match[1])
             if at < self.seconds:
-                self.damage = f"line {number} is of an earlier moment than the one before it"
+                self.damage = f"line {number} is earlier than the line before it"
                 break
             self._times.append(at)
             self._lines.append(line)
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """The length of the recording."""
         return self._times[-1] if self._times else 0.0
 
     def between(self, first: int, until: float) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the entries from number `first` on up to a time in seconds, each with the number behind it.
+        """Yield the entries from index `first` up to a time in seconds, each with the index of the next one.
 
-        Raises `ValueError` for a line that is no JSON, or none of a recording's.
+        Raises `ValueError` for a line that is not JSON or not an entry of a recording.
         """
         for number in range(first, bisect_right(self._times, until)):
             entry = from_json(self._lines[number])
             for kind in _KINDS:
                 if not isinstance(entry.get(kind, {}), dict):
-                    raise ValueError(f"{kind} is no object")  # noqa: TRY004 - as what is no JSON
+                    raise ValueError(f"{kind} is not an object")  # noqa: TRY004 - the same error as for invalid JSON
             yield number + 1, entry
 
     def cut(self, number: int, why: str) -> None:
-        """End it before an entry that can't be shown, and so neither can what was told after it."""
+        """End the recording before an entry that can't be read; what follows builds on it and can't be shown either."""
         del self._times[number:], self._lines[number:]
         self.damage = f"line {number + 2} can't be read: {why}"
 
     def time_of(self, number: int) -> float | None:
-        """Return when an entry comes; None behind the last one."""
+        """Return the time of an entry, in seconds; None after the last one."""
         return self._times[number] if number < len(self._times) else None
 
 
 def open_recording(path: Path) -> Recording:
-    """Read a recording. Raises `RecordingError` when it can't be read or is none."""
+    """Read a recording. Raises `RecordingError` if it can't be read or is not a recording."""
     try:
         opened = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115 - closed below
         with opened as file:
@@ -93,7 +93,7 @@ def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
     try:
         yield from file
     except EOFError:
-        return  # Compressed, and cut off when the dashboard was killed.
+        return  # A compressed file, cut off when the dashboard was killed.
 
 
 def _header(line: bytes, name: str) -> dict[str, Any]:
@@ -101,24 +101,24 @@ def _header(line: bytes, name: str) -> dict[str, Any]:
         header = from_json(line)
         found = (header["treadle"], header["format"], datetime.fromisoformat(header["at"]).tzinfo is not None)
     except (ValueError, KeyError, TypeError):
-        raise RecordingError(f"{name} is no recording: one is made by `treadle watch --record FILE`") from None
+        raise RecordingError(f"{name} is not a recording: make one with `treadle watch --record FILE`") from None
     if found[0] != "recording" or not found[2]:
-        raise RecordingError(f"{name} is no recording: one is made by `treadle watch --record FILE`")
+        raise RecordingError(f"{name} is not a recording: make one with `treadle watch --record FILE`")
     if found[1] != FORMAT:
-        raise RecordingError(f"{name} is a recording of another version ({found[1]}): this one reads {FORMAT}")
+        raise RecordingError(f"{name} is a recording in format {found[1]}: this version reads format {FORMAT}")
     return dict(header)
 
 
 @dataclass(slots=True)
 class _Kept:
-    """What a topic held."""
+    """The recorded state of a topic."""
 
     fields: Mapping[str, Any]
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     total: int = 0
     capped: bool = False
-    is_told: bool = False
-    """Whether anything of it has come: of what was asked for and not answered nothing is known."""
+    has_data: bool = False
+    """Whether any data has come: a topic that was requested but not answered is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +131,11 @@ class View:
     capped: bool = False
 
     def snapshot(self, sub: str) -> dict[str, Any]:
-        """Return the push that a subscription begins with."""
+        """Return the snapshot that starts a subscription."""
         return self._push("snapshot", sub, list(self.rows.values()))
 
     def delta(self, sub: str, before: "View") -> dict[str, Any]:
-        """Return the push that turns what was shown before into this."""
+        """Return the delta that turns the previous view into this one."""
         changed = [row for key, row in self.rows.items() if before.rows.get(key) is not row]
         push = self._push("delta", sub, changed)
         push["gone"] = [key for key in before.rows if key not in self.rows]
@@ -156,11 +156,11 @@ class View:
 
 
 class Past:
-    """What was known of the server at a moment, kept by the entries up to it."""
+    """The server's state at a moment, as built up by the entries until then."""
 
     def __init__(self) -> None:
         self.hello: dict[str, Any] | None = None
-        """None while there was no connection."""
+        """The server's answer to the connection; None while there was none."""
         self.lost: dict[str, Any] | None = None
         self._topics: dict[str, _Kept] = {}
         self._subs: dict[str, str] = {}
@@ -168,7 +168,7 @@ class Past:
         self._details: dict[str, dict[str, Any]] = {}
 
     def take(self, entry: Mapping[str, Any]) -> str | None:
-        """Take an entry; return the topic that it changed, `link` for the connection, or None for nothing."""
+        """Apply an entry. Return the topic that it changed, `link` for the connection, or None for nothing."""
         if "opened" in entry:
             self.hello, self.lost = entry["opened"], None
             return "link"
@@ -183,10 +183,10 @@ class Past:
 
     def _ask(self, ask: Mapping[str, Any]) -> None:
         if ask["op"] == "watch":
-            # Until its snapshot comes the topic keeps what the one before it showed, as it did on the screen.
+            # Until the new snapshot comes, the topic keeps showing the old rows, as it did on the screen.
             self._subs[ask["topic"]] = ask["sub"]
             kept = self._topics.get(ask["topic"]) or _Kept(ask)
-            self._topics[ask["topic"]] = _Kept(ask, kept.rows, kept.total, is_told=kept.is_told)
+            self._topics[ask["topic"]] = _Kept(ask, kept.rows, kept.total, has_data=kept.has_data)
 
     def _push(self, push: Mapping[str, Any]) -> str | None:
         topic = str(push["topic"])
@@ -203,7 +203,7 @@ class Past:
                 kept.rows.pop(gone, None)
             if (order := push.get("order")) is not None:
                 kept.rows = {name: kept.rows[name] for name in order if name in kept.rows}
-        kept.is_told = True
+        kept.has_data = True
         kept.total = int(push.get("total", len(kept.rows)))
         kept.capped = bool(push.get("total_is_capped", False))
         self._remember(topic, rows)
@@ -212,7 +212,7 @@ class Past:
     def _remember(self, topic: str, rows: Mapping[str, dict[str, Any]]) -> None:
         if topic == "tasks":
             for key, row in rows.items():
-                # The longest unseen ones stand first, and are forgotten first.
+                # The tasks that were not seen for the longest come first, and are forgotten first.
                 self._tasks.pop(key, None)
                 self._tasks[key] = row
             while len(self._tasks) > MOST_TASKS:
@@ -221,15 +221,15 @@ class Past:
             self._details.update(rows)
 
     def awaits(self, topic: str) -> bool:
-        """Whether a topic is still to be told of: nothing was watched yet, or this was and there is no answer."""
+        """Return whether data of a topic may still come: nothing is watched yet, or this topic is still unanswered."""
         kept = self._topics.get(topic)
-        return not self._topics or (kept is not None and not kept.is_told)
+        return not self._topics or (kept is not None and not kept.has_data)
 
     def view(self, fields: Mapping[str, Any]) -> "View | None":
-        """Return what a `watch` shows; None when the recording has nothing of it until this moment."""
+        """Return what a `watch` with these fields shows; None if the recording has no data for it yet."""
         topic = str(fields["topic"])
         kept = self._topics.get(topic)
-        if kept is None or not kept.is_told:
+        if kept is None or not kept.has_data:
             return None
         rows, total, capped = list(kept.rows.values()), kept.total, kept.capped
         if topic == "task":
@@ -249,7 +249,7 @@ class Past:
         same = (wanted.filter, wanted.order, fields.get("room")) == (had.filter, had.order, kept.fields.get("room"))
         if same and wanted.offset == had.offset:
             return list(kept.rows.values())[: wanted.limit], kept.total, kept.capped
-        # Another part than the recorded one: what came by of it, each task as it was last seen.
+        # A different window from the recorded one: build it from all tasks seen so far, each as last seen.
         found = [row for row in self._tasks.values() if matches(wanted.filter, row)]
         if (room := fields.get("room")) is not None:
             found = [row for row in found if row.get("room_id") == room]
@@ -262,7 +262,7 @@ def _window_of(fields: Mapping[str, Any]) -> Window:
     try:
         return Window.model_validate(fields.get("window") or {})
     except ValidationError:
-        # Recorded by a version that knew more of windows than this one: no part of it is the same as ours.
+        # Recorded by a newer version with other window fields: it can't match any window of ours.
         return Window(limit=1)
 
 

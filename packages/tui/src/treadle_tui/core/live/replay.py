@@ -1,4 +1,4 @@
-"""Plays a recording: a link without a server, and a clock that tells the recorded time."""
+"""Plays a recording: a link without a server, and a clock that shows the recorded time."""
 
 import asyncio
 import re
@@ -13,10 +13,10 @@ from treadle_tui.core.live.recording import Past, Recording, View
 from treadle_tui.core.state.clock import Clock, SystemClock
 
 STEP_SECONDS = 10.0
-"""How far the keys go forward and back."""
+"""How far the keys jump forward and back."""
 
 TURN_SECONDS = 0.1
-"""How often the screen follows the recording: what changed several times since is shown once."""
+"""How often the screen follows the recording: several changes of a topic within this time are shown as one."""
 
 SPEEDS = (0.1, 100.0)
 
@@ -24,11 +24,11 @@ _TIME = re.compile(r"([+-]?)(?:(\d+)h)?(?:(\d+)(?:m|:))?(?:(\d+(?:\.\d+)?)s?)?")
 
 
 class ReplayError(ValueError):
-    """A moment or a speed that a recording can't be shown at: what is wrong, and how it is written."""
+    """An invalid time or speed for a replay: what is wrong, and what to write."""
 
 
 class Player:
-    """A recording's link and clock at once: where it stands, how fast it goes, and what was there at that moment."""
+    """The link and the clock of a replay: its position, its speed, and the server's state at that moment."""
 
     def __init__(self, recording: Recording, *, speed: float = 1.0, clock: Clock | None = None) -> None:
         self.recording = recording
@@ -48,32 +48,32 @@ class Player:
 
     @property
     def position(self) -> float:
-        """Where the recording stands, in seconds from its start."""
+        """The position in the recording, in seconds from its start."""
         if not self.playing:
             return self._at
         return min(self.recording.seconds, self._at + (self._clock.steady() - self._since) * self.speed)
 
     @property
     def at_end(self) -> bool:
-        """Whether all of it was shown."""
+        """Whether the whole recording has been shown."""
         return self.position >= self.recording.seconds
 
     def now(self) -> datetime:
-        """Return the recorded instant."""
+        """Return the recorded time of the current position."""
         return self.recording.begun_at + timedelta(seconds=self.position)
 
     def steady(self) -> float:
-        """Return seconds of the recording that were shown, which never run backwards."""
+        """Return how many seconds of the recording were shown so far; this never runs backwards."""
         return self._steady + self.position - self._at
 
     def _stand_at(self, at: float) -> None:
         self._steady += self.position - self._at
         self._at, self._since = at, self._clock.steady()
 
-    # What the reader does.
+    # Controls.
 
     def toggle(self) -> None:
-        """Stop, or go on; at the end, begin again."""
+        """Pause or resume; at the end, start again."""
         at_end = self.at_end
         self._stand_at(self.position)
         self.playing = not self.playing
@@ -83,15 +83,15 @@ class Player:
         self._moved.set()
 
     def run_at(self, speed: float) -> None:
-        """Go on at another speed. Raises `ReplayError` beyond the bounds."""
+        """Change the speed. Raises `ReplayError` if it is out of bounds."""
         if not SPEEDS[0] <= speed <= SPEEDS[1]:
-            raise ReplayError(f"a recording plays {SPEEDS[0]} to {SPEEDS[1]:.0f} times as fast, not {amount(speed)}")
+            raise ReplayError(f"invalid speed {amount(speed)}: write a factor from {SPEEDS[0]} to {SPEEDS[1]:.0f}")
         self._stand_at(self.position)
         self.speed = speed
         self._moved.set()
 
     def seek(self, seconds: float) -> None:
-        """Show what was there at another moment, and go on from it."""
+        """Jump to another position and continue from there."""
         back = seconds < self.position
         self._stand_at(max(0.0, min(self.recording.seconds, seconds)))
         if back:
@@ -102,13 +102,13 @@ class Player:
         self._moved.set()
 
     def step(self, seconds: float) -> None:
-        """Go so far forward, or back when it is negative."""
+        """Jump forward by this many seconds, or back if negative."""
         self.seek(self.position + seconds)
 
     # The link.
 
     async def run(self, sink: Callable[[Event], None]) -> None:
-        """Play until cancelled; the end of the recording stays in sight."""
+        """Play until cancelled; the last state stays on screen at the end."""
         self._sink = sink
         self._stand_at(self._at)
         while True:
@@ -125,41 +125,43 @@ class Player:
                 continue
 
     async def request(self, op: str, **fields: Any) -> dict[str, Any]:
-        """Answer from what was recorded.
+        """Answer a request from the recording.
 
-        Raises `ProblemError` for everything that would change something.
+        Raises `ProblemError` for anything that was not recorded, and for everything that would change something.
         """
         if op == "ping":
-            # The server was there at that moment: else its silence would have been recorded.
+            # The server was alive at this moment: otherwise the recording would have a `lost` entry.
             return {"time": self.now().isoformat()}
         if op == "unwatch":
             self._watched.pop(fields["sub"], None)
             return {}
         if op == "watch":
             return self._watch(fields)
-        raise error_for(problem_named("forbidden", "this is a recording: nothing can be asked or changed in it"))
+        raise error_for(
+            problem_named("forbidden", "this is a recording: nothing can be requested from it or changed in it")
+        )
 
     @property
     def received(self) -> int:
-        """Nothing comes over a network."""
+        """Always 0: nothing comes over a network."""
         return 0
 
     def reset(self) -> None:
-        """A recording has no connection to give up."""
+        """Do nothing: a recording has no connection to drop."""
 
     def _watch(self, fields: dict[str, Any]) -> dict[str, Any]:
         sub = fields["sub"]
         view = self._past.view(fields)
-        # What is not known yet is shown when it comes.
+        # What has not been recorded yet is shown when its time comes.
         self._watched[sub] = (fields, view)
         if view is not None:
             self._tell(Pushed(view.snapshot(sub)))
         elif not self._past.awaits(fields["topic"]):
-            raise error_for(problem_named("forbidden", "this was not looked at when the recording was made"))
+            raise error_for(problem_named("forbidden", "this was not on screen when the recording was made"))
         return {}
 
     def _follow(self) -> None:
-        """Take all entries that are due, and show each topic that they changed once."""
+        """Take all entries that are due, and push each changed topic once."""
         changed: dict[str, None] = {}
         for entry, topic in self._taken(self.position):
             push = entry.get("push")
@@ -176,7 +178,7 @@ class Player:
                 self._tell(Pushed(view.snapshot(sub) if before is None else view.delta(sub, before)))
 
     def _taken(self, until: float) -> Iterator[tuple[Mapping[str, Any], str | None]]:
-        """Take the entries up to a time, and yield each with the topic that it changed; at a damaged one all ends."""
+        """Take the entries up to a time, yielding each with the topic it changed. A damaged one ends the recording."""
         try:
             for number, entry in self.recording.between(self._next, until):
                 topic = self._past.take(entry)
@@ -193,7 +195,7 @@ class Player:
             how = {name: bool(past.lost.get(name)) for name in ("refused", "denied")}
             self._tell(Lost(str(past.lost["detail"]), **how))
         elif past.hello is not None:
-            # The feed asks for everything again, and is answered with what was there at this moment.
+            # The feed then subscribes to everything again, and is answered with the state of this moment.
             self._watched.clear()
             self._tell(Opened({**past.hello, "time": self.now().isoformat()}))
 
@@ -203,10 +205,10 @@ class Player:
 
 
 def read_time(text: str, position: float) -> float:
-    """Return the seconds that `1m30`, `90`, `1:30`, `+10` or `-1m` mean from a position. Raises `ReplayError`."""
+    """Return the position that `1m30`, `90`, `1:30`, `+10` or `-1m` means, in seconds. Raises `ReplayError`."""
     match = _TIME.fullmatch(text.strip().replace(" ", ""))
     if match is None or not any(match.groups()[1:]):
-        raise ReplayError(f'"{text}" is no time: write 1m30 or 90 from the start, or +10 or -1m from here')
+        raise ReplayError(f'invalid time "{text}": write 1m30 or 90 from the start, or +10 or -1m from here')
     sign, hours, minutes, seconds = match.groups()
     amount = int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds or 0)
     return position + amount if sign == "+" else position - amount if sign == "-" else amount

@@ -1,4 +1,4 @@
-"""What the screens want to see, and what of it the server has been asked for."""
+"""The subscriptions that the screens want, and those that the server has been asked for."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from treadle.wire.frames import Topic, Window
 
 @dataclass(frozen=True)
 class Want:
-    """A topic, and which part of it."""
+    """A topic, and which part of it to watch."""
 
     topic: Topic
     window: Window | None = None
@@ -31,7 +31,7 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A request that brings what is watched nearer to what is wanted."""
+    """A request that brings the subscriptions closer to what is wanted."""
 
     op: str
     topic: Topic
@@ -40,9 +40,10 @@ class Step:
 
 
 class Subscriptions:
-    """One subscription a topic, under a fresh name each time, so that what is still on its way is told apart.
+    """One subscription for each topic, with a new id for each change, so that late pushes can be recognised.
 
-    Only the last want of each topic counts: a cursor that runs through twenty queues asks for the first and the last.
+    Only the latest want of a topic counts: a cursor that runs through twenty queues requests only the first and the
+    last.
     """
 
     def __init__(self) -> None:
@@ -51,16 +52,16 @@ class Subscriptions:
         self._numbers = count(1)
 
     def want(self, want: Want) -> bool:
-        """Wish to see something instead of what the topic shows now; return whether that is new."""
+        """Want this in place of the topic's current want; return whether it is a change."""
         if self._wanted.get(want.topic) == want:
             return False
         self._wanted[want.topic] = want
         return True
 
     def drop(self, topic: Topic) -> bool:
-        """Wish to see nothing of a topic any more; return whether that is new.
+        """Want nothing of a topic any more; return whether that is a change.
 
-        What is wished for again before the server was asked is asked for anew: what was told of it is forgotten.
+        If the topic is wanted again before the server is asked, it is requested again, because its rows were cleared.
         """
         self.renew(topic)
         return self._wanted.pop(topic, None) is not None
@@ -70,16 +71,16 @@ class Subscriptions:
         return self._wanted.get(topic)
 
     def forget(self) -> None:
-        """The connection is gone, and with it all that was asked for."""
+        """Forget all requested subscriptions, since they ended with the connection."""
         self._asked.clear()
 
     def renew(self, topic: Topic) -> None:
-        """Ask for a topic once more, for its rows no longer add up."""
+        """Request a topic again, because its rows are no longer consistent."""
         if topic in self._asked:
             self._asked[topic] = (self._asked[topic][0], None)
 
     def steps(self) -> Iterator[Step]:
-        """Yield the requests that are due, and take them as sent."""
+        """Yield the requests that are due, and count them as sent."""
         for topic in [topic for topic in self._asked if topic not in self._wanted]:
             yield Step("unwatch", topic, self._asked.pop(topic)[0], {})
         for topic, want in list(self._wanted.items()):

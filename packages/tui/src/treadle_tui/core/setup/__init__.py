@@ -1,1 +1,1 @@
-"""What the dashboard was started with: the configuration file, the servers that it names, and what outlives each."""
+"""What the dashboard was started with: the configuration file, its servers, and the state that outlives each."""

@@ -1,4 +1,4 @@
-"""The configuration file: the theme, the reader's own keys, and the servers and views by name."""
+"""The configuration file: the theme, the user's own keys, and servers and views by name."""
 
 import re
 import tomllib
@@ -15,7 +15,7 @@ from treadle_tui.core.setup.theme_names import THEMES
 from treadle_tui.core.verbs.keymap import Keymap, KeymapError, read_keymap
 
 NOTIFY: tuple[Notify, ...] = get_args(Notify)
-"""What `notify` may be."""
+"""The values of `notify`."""
 
 _ROOT = {
     "theme": str,
@@ -28,16 +28,16 @@ _ROOT = {
     "views": dict,
 }
 _CONTEXT = {"url": str, "token_file": str, "room": str, "read_only": bool, "production": bool}
-_KINDS = {str: 'a text, as "…"', bool: "true or false", dict: "a table"}
+_KINDS = {str: 'a string, such as "…"', bool: "true or false", dict: "a table"}
 
 
 class ConfigError(Exception):
-    """A configuration file that can't be used: which, in which line, and what to mend."""
+    """An invalid configuration file: which file, which line, and what to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server, and how it is to be looked at."""
+    """A server, and how to connect to it."""
 
     name: str
     urls: tuple[str, ...]
@@ -47,7 +47,7 @@ class Server:
     production: bool = False
 
     def read_token(self) -> str | None:
-        """Return the token in its file; None without a file. Raises `ConfigError` when it holds none to be sent."""
+        """Return the token in its file; None without a file. Raises `ConfigError` if the file has no valid token."""
         if self.token_file is None:
             return None
         place = f"the token of the context {self.name}, {self.token_file}"
@@ -64,31 +64,31 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the file says; what it leaves out is None or empty."""
+    """The settings of the file; what it leaves out is None or empty."""
 
     theme: str | None = None
     ascii_only: bool = False
     keymap: Keymap = field(default_factory=Keymap)
     contexts: Mapping[str, Server] = field(default_factory=dict)
     context: str | None = None
-    """The one to begin with."""
+    """The context to start with."""
     views: Mapping[str, str] = field(default_factory=dict)
     """Filters by name."""
     notify: Notify = "off"
-    """How the terminal is told of what ended or needs attention."""
+    """How to notify the terminal of what has ended or needs attention."""
     trace_url: str | None = None
-    """Where a trace is looked at, with `{trace_id}` in it."""
+    """The address of a trace viewer, with `{trace_id}` in it."""
 
     def server(self, name: str) -> Server:
-        """Return the context of a name. Raises `ConfigError` when there is none."""
+        """Return a context by name. Raises `ConfigError` if it doesn't exist."""
         if name not in self.contexts:
-            known = f"it is one of {', '.join(self.contexts)}" if self.contexts else "the configuration file has none"
-            raise ConfigError(f'there is no context "{name}": {known}')
+            known = f"use one of {', '.join(self.contexts)}" if self.contexts else "the configuration file has none"
+            raise ConfigError(f'unknown context "{name}": {known}')
         return self.contexts[name]
 
 
 def default_path() -> Path:
-    """Return where the file is looked for when nobody says otherwise; a user without a home has none there."""
+    """Return the default path of the file; for a user without a home directory, a path that doesn't exist."""
     from platformdirs import user_config_path
 
     try:
@@ -98,13 +98,13 @@ def default_path() -> Path:
 
 
 def read_config(path: Path, *, must_exist: bool) -> Config:
-    """Read a file; a missing one is empty unless it must exist. Raises `ConfigError`."""
+    """Read a file; a missing file is empty, unless it must exist. Raises `ConfigError`."""
     try:
-        # Some editors begin a file with a byte order mark.
+        # Some editors write a byte order mark.
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         if must_exist:
-            raise ConfigError(f"{path}: there is no such file") from None
+            raise ConfigError(f"{path}: no such file") from None
         return Config()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} can't be read: {getattr(error, 'strerror', None) or error}") from None
@@ -112,7 +112,7 @@ def read_config(path: Path, *, must_exist: bool) -> Config:
 
 
 def parse_config(text: str, path: Path) -> Config:
-    """Return what a file's text says; `path` is for the errors, and for token files beside it. Raises `ConfigError`."""
+    """Parse a file's text; `path` is for error messages and relative token files. Raises `ConfigError`."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -121,7 +121,7 @@ def parse_config(text: str, path: Path) -> Config:
 
 
 class _Parser:
-    """Turns the document into a configuration, and finds the line of what is wrong."""
+    """Turns the TOML document into a configuration, and finds the line of an error."""
 
     def __init__(self, text: str, path: Path) -> None:
         self._lines = text.splitlines()
@@ -131,12 +131,12 @@ class _Parser:
         self._check(document, _ROOT, ())
         theme = document.get("theme")
         if theme is not None and theme not in THEMES:
-            raise self._wrong(("theme",), f'there is no theme "{theme}": write one of {", ".join(THEMES)}')
+            raise self._wrong(("theme",), f'unknown theme "{theme}": use one of {", ".join(THEMES)}')
         contexts = {name: self._server(name, table) for name, table in document.get("contexts", {}).items()}
         first = document.get("context")
         if first is not None and first not in contexts:
-            known = f"it is one of {', '.join(contexts)}" if contexts else "there is no table [contexts.NAME]"
-            raise self._wrong(("context",), f'there is no context "{first}": {known}')
+            known = f"use one of {', '.join(contexts)}" if contexts else "there is no table [contexts.NAME]"
+            raise self._wrong(("context",), f'unknown context "{first}": {known}')
         return Config(
             theme=theme,
             ascii_only=document.get("ascii", False),
@@ -152,12 +152,12 @@ class _Parser:
         for known in NOTIFY:
             if word == known:
                 return known
-        raise self._wrong(("notify",), f'"{word}" is no way to notify: write one of {", ".join(NOTIFY)}')
+        raise self._wrong(("notify",), f'invalid notify "{word}": use one of {", ".join(NOTIFY)}')
 
     def _trace_url(self, url: str | None) -> str | None:
         if url is not None and not (re.fullmatch(r"https?://[!-~]+", url) and TRACE_ID in url):
             example = f"https://traces.example/trace/{TRACE_ID}"
-            raise self._wrong(("trace_url",), f'trace_url must be an address with {TRACE_ID} in it, as "{example}"')
+            raise self._wrong(("trace_url",), f'trace_url must be a URL that contains {TRACE_ID}, such as "{example}"')
         return url
 
     def _views(self, table: Mapping[str, Any]) -> Mapping[str, str]:
@@ -179,17 +179,17 @@ class _Parser:
     def _server(self, name: str, table: object) -> Server:
         where = ("contexts", name)
         if not isinstance(table, Mapping):
-            raise self._wrong(where, f'write it as a table: [contexts.{name}], and url = "https://…" beneath')
+            raise self._wrong(where, f'write it as a table: [contexts.{name}], with url = "https://…" below it')
         self._check(table, _CONTEXT, where)
         if "url" not in table:
-            raise self._wrong(where, f'the context {name} has no url: write url = "https://…"')
+            raise self._wrong(where, f'the context {name} has no url: add url = "https://…"')
         try:
             urls = split_urls(table["url"])
         except InvalidSetting as error:
             raise self._wrong((*where, "url"), str(error)) from None
         file = table.get("token_file")
         try:
-            # Beside the configuration unless it says from where, so that both can be moved together.
+            # A relative path starts at the configuration file, so that both can be moved together.
             token_file = None if file is None else self._path.parent / user_path(file)
         except ValueError as error:
             raise self._wrong((*where, "token_file"), str(error)) from None
@@ -207,9 +207,9 @@ class _Parser:
             if isinstance(value, Mapping) and f"{key}s" in known:
                 names = (f".{name}" for name, inner in value.items() if isinstance(inner, Mapping))
                 name = next(names, ".NAME" if key == "context" else "")
-                raise self._wrong((*where, key), f"there is no table [{key}{name}]: write [{key}s{name}]")
+                raise self._wrong((*where, key), f"unknown table [{key}{name}]: write [{key}s{name}]")
             if key not in known:
-                raise self._wrong((*where, key), f'there is no setting "{key}": write one of {", ".join(known)}')
+                raise self._wrong((*where, key), f'unknown setting "{key}": use one of {", ".join(known)}')
             if not isinstance(value, known[key]):
                 raise self._wrong((*where, key), f"{key} must be {_KINDS[known[key]]}")
 
@@ -218,7 +218,7 @@ class _Parser:
         return ConfigError(f"{self._path}{f', line {line}' if line else ''}: {message}")
 
     def _line_of(self, where: tuple[str, ...]) -> int | None:
-        """Return the line that sets a key, or that opens its table; None where it is written in a way not foreseen."""
+        """Return the line that sets a key, or opens its table; None if it is written in an unforeseen way."""
         *tables, key = where
         present: list[str] = []
         for number, line in enumerate(self._lines, start=1):

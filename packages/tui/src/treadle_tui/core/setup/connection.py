@@ -1,4 +1,4 @@
-"""A server that is looked at, or a recording: the link to it, its name, and how carefully it is to be treated."""
+"""A server or a recording to watch: its link, its name, and how it may be used."""
 
 from dataclasses import dataclass, field
 
@@ -10,19 +10,19 @@ from treadle_tui.core.state.clock import Clock, SystemClock
 
 @dataclass(frozen=True, kw_only=True)
 class Connection:
-    """Where the dashboard's data come from; another context is another connection."""
+    """Where the dashboard's data comes from; each context has its own connection."""
 
     link: Link
     server_name: str = "local"
-    """What people call the server."""
+    """The display name of the server."""
     context: str | None = None
-    """Its name in the configuration file; None for one that was named by hand."""
+    """Its name in the configuration file; None for a server given on the command line."""
     room: str | None = None
     read_only: bool = False
     production: bool = False
-    """Whether what is done here is done to a system that people depend on."""
+    """Whether people depend on the system, so that a warning is shown."""
     clock: Clock = field(default_factory=SystemClock)
     player: Player | None = None
-    """Steers the recording, where it is one."""
+    """Controls the replay, if this is a recording."""
     recorder: Recorder | None = None
-    """Writes what is seen into a file."""
+    """Writes what is seen to a file."""

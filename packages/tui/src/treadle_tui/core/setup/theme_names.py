@@ -1,3 +1,3 @@
-"""How the themes are called: on the command line, in the configuration file, and in the dashboard."""
+"""The names of the themes: on the command line, in the configuration file, and in the dashboard."""
 
 THEMES = ("dark", "light", "contrast", "colourblind", "sixteen", "mono")

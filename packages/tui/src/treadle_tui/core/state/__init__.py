@@ -1,1 +1,1 @@
-"""What the dashboard knows: the server's rows as they were pushed, and what follows from them."""
+"""What the dashboard knows: the rows that the server pushed, and what is derived from them."""

@@ -1,6 +1,6 @@
-"""What needs attention, the worst first, and where to look.
+"""What needs attention, worst first, and where to look.
 
-Starved queues, failures, lost workers, held targets, schedules that are late or skip their ticks, stuck tasks.
+Covers starved queues, failures, lost workers, held targets, schedules that are late or skip ticks, and stuck tasks.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -20,13 +20,13 @@ Severity: TypeAlias = Literal["bad", "warn"]
 AlertKind: TypeAlias = Literal["queue", "failing", "failure", "worker", "target", "schedule", "task"]
 
 LOST_SECONDS = 600.0
-"""How long a lost worker is news."""
+"""How long a lost worker raises an alert."""
 
 HELD_SECONDS = 60.0
-"""How long a paused or failed task may keep others from its target before someone should know."""
+"""How long a paused or failed task may hold a target that others wait for before an alert is raised."""
 
 BUSY_SECONDS = 900.0
-"""The same for a task that runs, stops or waits for its retry: this ends by itself, but should not take so long."""
+"""The same for a task that is running, stopping or waiting for a retry: it ends by itself, but should be quicker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,43 +37,43 @@ class Alert:
     subject: str
     text: str
     kind: AlertKind
-    """Where one sees it."""
+    """Which screen shows it."""
     key: str
-    """Which queue, worker, target, schedule or task it is."""
+    """Which queue, worker, target, schedule, failure or task it is about."""
     at: float = 0.0
-    """For how many seconds it has been so, as far as that is known: the longest goes first."""
+    """How many seconds it has lasted, as far as known: the longest is listed first."""
 
     news: int = 0
-    """How grave it is, where that grows: what was dismissed is told again when this is another."""
+    """How bad it is, if that can grow: a dismissed alert is raised again when this changes."""
 
     def exported(self) -> dict[str, Any]:
-        """Return what is written of it to a file."""
+        """Return the fields that are written to an exported file."""
         return asdict(self)
 
     @property
     def id(self) -> str:
-        """What tells it from the others, from second to second."""
+        """An id that stays the same for as long as the alert lasts."""
         return f"{self.kind} {self.key}"
 
 
 class Dismissed:
-    """What the reader does not want to be told of again, as long as it goes on and grows no worse."""
+    """The alerts that the user has dismissed: hidden while they last and grow no worse."""
 
     def __init__(self) -> None:
         self._alerts: set[tuple[str, Severity, int]] = set()
 
     def add(self, alert: Alert) -> None:
-        """Leave an alert out from now on."""
-        self._alerts.add(_told(alert))
+        """Hide an alert from now on."""
+        self._alerts.add(_identity(alert))
 
     def left(self, raised: Iterable[Alert]) -> list[Alert]:
-        """Return the alerts that were not dismissed; one that is raised no more is news when it comes again."""
+        """Return the alerts that are not dismissed. One that has ended is forgotten, and shown when raised again."""
         raised = list(raised)
-        self._alerts &= set(map(_told, raised))
-        return [alert for alert in raised if _told(alert) not in self._alerts]
+        self._alerts &= set(map(_identity, raised))
+        return [alert for alert in raised if _identity(alert) not in self._alerts]
 
 
-def _told(alert: Alert) -> tuple[str, Severity, int]:
+def _identity(alert: Alert) -> tuple[str, Severity, int]:
     return alert.id, alert.severity, alert.news
 
 
@@ -86,7 +86,7 @@ def alerts(
     *,
     now: datetime,
 ) -> list[Alert]:
-    """Return what needs attention, the worst first."""
+    """Return what needs attention, worst first."""
     found = [alert for queue in queues for alert in _of_queue(queue, now)]
     workers = list(workers)
     serving = {worker.name for worker in workers if worker.serves and worker.item.name}
@@ -121,7 +121,7 @@ def _of_queue(queue: QueueRow, now: datetime) -> Iterator[Alert]:
 
 
 def _of_worker(worker: WorkerRow, serving: Collection[str]) -> Iterator[Alert]:
-    """Tell of a worker that is not well; of a lost one until another of its name serves, or it is no news any more."""
+    """Yield an alert for a worker in trouble; for a lost one until another of its name serves or the news is old."""
     if worker.health == "late":
         yield Alert("warn", worker.name, f"heartbeat {age(worker.quiet)}", "worker", worker.id, worker.quiet)
     elif worker.health == "away":
@@ -133,13 +133,13 @@ def _of_worker(worker: WorkerRow, serving: Collection[str]) -> Iterator[Alert]:
 def _of_runs(worker: WorkerRow, now: datetime) -> Iterator[Alert]:
     for run in worker.stuck:
         seconds = run.seconds(now)
-        text = f"runs {age(seconds)}, 99% end in {age(run.usual.p99)}"
+        text = f"running {age(seconds)}, 99% end within {age(run.usual.p99)}"
         name = f"{run.job.rsplit(':', 1)[-1]} {run.task_id[-8:]}"
         yield Alert("warn", name, text, "task", run.task_id, seconds)
 
 
 def _of_failures(group: FailureGroup, now: datetime) -> Iterator[Alert]:
-    """Tell of tasks that stand failed until someone has looked at them, and again when they are twice as many."""
+    """Yield an alert for failed tasks until someone has looked at them, and again when their number has doubled."""
     if group.failed:
         text = f"{number(group.failed)} failed, {group.place}"
         seen = since(group.first_seen_at, now) or 0.0

@@ -1,4 +1,4 @@
-"""What queues did over five minutes, an hour or a day, as charts draw it; what nobody measured is unknown, not zero."""
+"""The history of queues over five minutes, an hour or a day, for charts. What was not measured is None, not zero."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from treadle.wire.jobs import JobItem, QueueHistory
 from treadle_tui.core.draw.spans import USUAL, ChartSpan
 
 RATE_STEPS = 3
-"""How many of the last full steps of a history make the rate: 30 seconds are calm, and recent enough to be true."""
+"""How many of a history's last full steps make up the rate: 30 seconds are steady enough, and recent enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Charted:
-    """Counts in the steps of a span, oldest first, the last one not over yet; None where nothing was measured."""
+    """Counts for each step of a span, oldest first, the last one still in progress; None where nothing was measured."""
 
     completed: Sequence[int | None]
     failed: Sequence[int | None]
 
 
 def charted(job: JobItem, span: ChartSpan, now: datetime) -> Charted:
-    """Return what the job did; of a server that measured less long than that, or never, it is None."""
+    """Return the job's counts; None for steps before the server began to measure, or if it never did."""
     history = _history(job, span)
     if history is None or job.stats is None:
         return Charted([None] * span.steps, [None] * span.steps)
@@ -30,13 +30,13 @@ def charted(job: JobItem, span: ChartSpan, now: datetime) -> Charted:
 
 
 def measured_since(job: JobItem, span: ChartSpan, now: datetime) -> datetime | None:
-    """Return since when what is charted is measured, if that is within the span; None when all of it is."""
+    """Return when measuring began, if that is within the span; None if the whole span was measured."""
     since = None if job.stats is None else job.stats.since
     return since if since is not None and now - since < timedelta(seconds=span.seconds) else None
 
 
 def together(histories: Iterable[QueueHistory]) -> list[QueueHistory]:
-    """Return for each length of steps one history, of all that have such steps."""
+    """Return one summed history for each length of steps."""
     by_step: dict[float, list[QueueHistory]] = {}
     for history in histories:
         by_step.setdefault(history.step_seconds, []).append(history)
@@ -51,7 +51,7 @@ def together(histories: Iterable[QueueHistory]) -> list[QueueHistory]:
 
 
 def _history(job: JobItem, span: ChartSpan) -> QueueHistory | None:
-    """Return the job's history in the span's steps; an empty one where nothing happened, None where nobody says."""
+    """Return the job's history in the span's steps: empty if nothing happened, None if the server doesn't report it."""
     if job.history is None:
         return None
     told: list[QueueHistory] = [job.history, *(job.past or ())]
@@ -68,13 +68,13 @@ def _known(since: datetime, span: ChartSpan, now: datetime) -> int:
 
 
 def _placed(values: Sequence[int], steps: int, known: int) -> list[int | None]:
-    # The newest values stand last; before the first of a shorter series nothing happened.
+    # The newest values come last; before the start of a shorter series nothing happened.
     whole = [*[0] * (steps - len(values)), *values[-steps:]]
     return [None] * (steps - known) + whole[steps - known :]
 
 
 def _summed(series: Iterable[Sequence[int]]) -> list[int]:
-    # Added from the end, where the newest values stand. Of thousands of queues most have done nothing lately.
+    # Aligned at the end, where the newest values are. Skip empty series: most of thousands of queues were idle lately.
     backwards = [values[::-1] for values in series if any(values)]
     return [sum(values) for values in zip_longest(*backwards, fillvalue=0)][::-1]
 
@@ -90,7 +90,7 @@ class Throughput:
 
 
 def throughput(job: JobItem, span: ChartSpan, now: datetime) -> Throughput:
-    """Return what the job, which may stand for all of them, did in each second of the span's steps, and lately."""
+    """Return the per-second rates for each of the span's steps, and lately, of a job or of the sum of all jobs."""
     found, lately = charted(job, span, now), charted(job, USUAL, now)
     return Throughput(
         completed=[None if value is None else value / span.step_seconds for value in found.completed],
@@ -101,6 +101,6 @@ def throughput(job: JobItem, span: ChartSpan, now: datetime) -> Throughput:
 
 
 def recent_rate(values: Sequence[int], step: float) -> float:
-    """Return the mean per second of the last full steps; the last value is still being counted and left out."""
+    """Return the mean per second over the last full steps, without the last value, which is still being counted."""
     full = values[-1 - RATE_STEPS : -1]
     return sum(full) / (len(full) * step) if full and step > 0 else 0.0

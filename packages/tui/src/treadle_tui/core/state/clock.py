@@ -1,4 +1,4 @@
-"""Time as the dashboard tells it: the local clock, corrected by the server's."""
+"""The time that the dashboard shows: the local clock, corrected by the server's."""
 
 from datetime import UTC, datetime, timedelta
 from time import monotonic
@@ -6,38 +6,38 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """A wall clock and a steady one."""
+    """A wall clock and a monotonic clock."""
 
     def now(self) -> datetime:
-        """Return the instant, aware, in UTC."""
+        """Return the current time, aware, in UTC."""
 
     def steady(self) -> float:
-        """Return seconds that never run backwards."""
+        """Return monotonic seconds."""
 
 
 class SystemClock:
     """The machine's clocks."""
 
     def now(self) -> datetime:
-        """Return the instant, aware, in UTC."""
+        """Return the current time, aware, in UTC."""
         return datetime.now(UTC)
 
     def steady(self) -> float:
-        """Return seconds that never run backwards."""
+        """Return monotonic seconds."""
         return monotonic()
 
 
 class ServerTime:
-    """The server's time, estimated from its answers; ages of what the server stamped are told by it."""
+    """The server's time, estimated from its answers; the ages of its timestamps are measured by it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ahead = timedelta()
 
     def correct(self, server: datetime, *, round_trip: float = 0.0) -> None:
-        """Take the time of an answer that travelled `round_trip` seconds there and back.
+        """Correct the estimate by the time in an answer, with its round trip in seconds.
 
-        Small differences are left alone: they are the journey's, and ages must not jitter.
+        Small differences are ignored: they come from the network, and ages must not jitter.
         """
         ahead = server + timedelta(seconds=round_trip / 2) - self._clock.now()
         if abs(ahead - self._ahead) > timedelta(seconds=0.5):

@@ -1,7 +1,7 @@
-"""What follows from the tables at an instant: the lines of queues and workers, and what needs attention.
+"""What is derived from the tables at a moment: the rows of queues and workers, and the alerts.
 
-It is asked for every second, however many queues and workers there are: of the queues' lines none tells the time, so
-they are made anew only when something that stands in them is another.
+It is needed every second, however many queues and workers there are. Queue rows don't depend on the time, so they are
+only rebuilt when their data has changed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,29 +16,29 @@ from treadle_tui.core.state.workers import WorkerRow
 
 @dataclass(frozen=True, slots=True)
 class QueueLines:
-    """The queues, and what was gathered of them once for all who ask."""
+    """The queue rows, and what is summarised from them once for all readers."""
 
     rows: dict[str, QueueRow]
-    """Each queue's line by its job's full name."""
+    """Each queue's row by its job's full name."""
     every: QueueRow
-    """The line that stands for all of them."""
+    """The row that stands for all queues."""
     troubled: Sequence[QueueRow]
-    """Those that may need attention."""
+    """The queues that may need attention."""
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """All of it."""
+    """Everything that is derived."""
 
     lines: QueueLines
     workers: dict[str, WorkerRow]
     alerts: list[Alert]
     forecasts: dict[str, Forecast | None] = field(default_factory=dict)
-    """Of the queues of which somebody has asked, by their jobs."""
+    """Forecasts by job, for the queues where one was needed."""
 
 
 class QueueLinesMaker:
-    """Makes the queues' lines, and keeps them as long as they are right."""
+    """Builds the queue rows, and caches them while their data stays the same."""
 
     def __init__(self) -> None:
         self._jobs: Mapping[str, JobItem] = {}
@@ -49,7 +49,7 @@ class QueueLinesMaker:
         self._usual: tuple[Mapping[str, JobItem] | None, Mapping[str, Percentiles]] = (None, {})
 
     def usual(self, jobs: Mapping[str, JobItem]) -> Mapping[str, Percentiles]:
-        """Return how long a run takes usually, by its job's full name."""
+        """Return how long a run usually takes, by its job's full name."""
         if self._usual[0] is not jobs:
             known = {job.full_name: job.stats.completed_run for job in jobs.values() if job.stats is not None}
             self._usual = jobs, known
@@ -61,14 +61,14 @@ class QueueLinesMaker:
         counts: Mapping[str, Mapping[str, int]],
         workers: Mapping[str, WorkerRow],
     ) -> QueueLines:
-        """Return the lines for these tables, of which each push makes new ones, and for workers as they are now."""
+        """Return the rows for these tables, which are new objects after each push, and for the current workers."""
         capacity = {key: row.item.concurrency if row.serves else None for key, row in workers.items()}
         same_workers = capacity == self._capacity
         if self._lines is None or not (jobs is self._jobs and counts is self._counts and same_workers):
             before = self._lines.rows if self._lines is not None and same_workers else {}
             rows = {job.full_name: self._row(job, counts, workers, before) for job in jobs.values()}
             if self._every is None or jobs is not self._jobs:
-                # Most of what queues tell in a second is how many tasks they have.
+                # Sum only when jobs change: most updates in a second are of task counts.
                 self._every = summed(jobs.values())
             self._jobs, self._counts, self._capacity = jobs, counts, capacity
             serving = [each for each in capacity.values() if each is not None]
@@ -86,7 +86,7 @@ class QueueLinesMaker:
         workers: Mapping[str, WorkerRow],
         before: Mapping[str, QueueRow],
     ) -> QueueRow:
-        """Return a queue's line: the one before, where neither the job nor its counts are others since."""
+        """Return a queue's row: the previous one, if neither the job nor its counts have changed."""
         name = job.full_name
         told, row = counts.get(name, job.counts), before.get(name)
         is_right = row is not None and row.job is job and self._counts.get(name, job.counts) is told

@@ -13,17 +13,17 @@ from treadle.wire.runs import LINES_AT_ONCE, LogItem
 from treadle.wire.tasks import RunItem, TaskEvent, TaskItem
 
 MOST_LOGS = 10_000
-"""How many log lines of one push are kept: the server sends a thousand, and another might send a million."""
+"""How many log lines of a push are kept: the server sends a thousand, but another might send a million."""
 
 
 def shown_detail(sealer: Sealer, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with all opened that a key fits."""
+    """Return the row with everything decrypted that a key fits."""
     opened = {name: [shown_texts(sealer, item) for item in row.get(name, ())] for name in ("runs", "logs", "events")}
     return {**row, **opened, "task": shown_task(sealer, row["task"])}
 
 
 class TaskDetail(Model):
-    """The row of the topic `task`."""
+    """A row of the topic `task`."""
 
     id: str
     task: TaskItem
@@ -32,16 +32,16 @@ class TaskDetail(Model):
     events: list[TaskEvent] = Field(default_factory=list)
     artifacts: list[ArtifactItem] = Field(default_factory=list)
     logs_left_out: int = 0
-    """How many earlier lines were sent and not kept."""
+    """How many earlier lines were sent but not kept."""
 
     @property
     def logs_are_capped(self) -> bool:
-        """Whether there may be earlier lines: the server sends the last ones, and no word of how many there were."""
+        """Whether there may be earlier lines: the server sends only the last ones, without their total."""
         return len(self.logs) >= LINES_AT_ONCE
 
     @property
     def steps_left_out(self) -> int:
-        """How many earlier steps the task keeps than are among its events: the server sends the last two hundred."""
+        """How many steps of the task are missing from its events: the server sends the last two hundred."""
         return max(0, self.task.steps - sum(event.kind == "step" for event in self.events))
 
     @model_validator(mode="before")

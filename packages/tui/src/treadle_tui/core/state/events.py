@@ -1,4 +1,4 @@
-"""The stream of transitions as the dashboard keeps it: the last few thousand, and a word where some were missed."""
+"""The stream of transitions as the dashboard keeps it: the last few thousand, with a mark where some were missed."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -24,64 +24,64 @@ _SEEN_BY_FILTER = ("id", "job_name", "room_id", "status", "target", "worker_id",
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """One transition, or a gap in their stream."""
+    """A transition, or a gap in the stream."""
 
     id: str
     at: datetime
     kind: Kind
     subject: str
-    """The task's or the worker's id, the job's full name, or the schedule's id."""
+    """The id of the task, worker or schedule, or the job's full name."""
     was: str | None = None
     state: str = ""
     name: str = ""
-    """A task's job, a worker's or a schedule's name."""
+    """The job of a task, or the name of a worker or schedule."""
     worker_id: str | None = None
     note: str = ""
-    """Why, as far as the event says it."""
+    """The reason, if the event gives one."""
     task: Mapping[str, Any] = field(default_factory=dict)
-    """What a filter looks at."""
+    """The fields that a filter looks at."""
 
     def exported(self) -> dict[str, Any]:
-        """Return what is written of it to a file."""
+        """Return the fields that are written to an exported file."""
         return {name: value for name, value in asdict(self).items() if name != "task"} | {"at": self.at.isoformat()}
 
     def means(self, wanted: TaskFilter) -> bool:
-        """Return whether a filter means it; a gap concerns everyone."""
+        """Return whether a filter matches this; a gap matches every filter."""
         return self.kind == "gap" or (self.kind == "task" and matches(wanted, self.task))
 
 
 class EventLog:
-    """Takes what the server pushes of `every`, in order and each once, and forgets the oldest."""
+    """Takes the pushes of `every`, in order and each once, and forgets the oldest rows."""
 
     def __init__(self, sealer: Sealer | None = None) -> None:
         self._sealer = sealer or Sealer(None)
         self.rows: deque[EventRow] = deque(maxlen=KEPT)
         self.taken = 0
-        """How many rows there ever were; readers tell by it what is new to them."""
+        """How many rows there have ever been; readers use it to find what is new to them."""
         self.refusal: str | None = None
-        """Why the server does not tell."""
+        """Why the server refuses to send events."""
         self.ready = False
-        """Whether the server has begun to tell."""
+        """Whether the server has begun to send events."""
         self._stream: str | None = None
         self._seq = -1
         self._from = -1
-        """The number behind which nothing was missed when it was opened."""
+        """The sequence number at subscription, after which no event is missed."""
 
     @property
     def beginning(self) -> dict[str, Any]:
-        """What to ask for: where the stream was left, or the last few hundred when it is opened for the first time."""
+        """The request's fields: where the stream was left, or the last few hundred events when first opened."""
         if self._stream is None:
             return {"recent": MOST_RECENT}
         return {"since": {"stream": self._stream, "seq": max(self._seq, self._from)}}
 
     def began(self, stream: str, seq: int) -> None:
-        """Nothing behind `seq` is missed any more; what came just before may still be on its way."""
+        """Note that no event after `seq` will be missed; those just before it may still be on their way."""
         self.ready = True
         if self._stream is None:
             self._stream, self._from = stream, seq
 
     def take(self, push: Mapping[str, Any], now: datetime) -> bool:
-        """Take a push of events, or the word that some were missed; return whether there is anything new."""
+        """Apply a push of events, or a notice that some were missed; return whether it added anything."""
         before = self.taken
         if push["push"] == "reload":
             self._reload(push, now)
@@ -108,7 +108,7 @@ class EventLog:
 def _read(push: Mapping[str, Any], sealer: Sealer, *, behind: int) -> Iterator[EventRow]:
     stream = push["stream"]
     for place, event in enumerate(push["events"]):
-        # `task.available` says nothing that the same task's update to pending does not say.
+        # `task.available` adds nothing to the same task's update to pending.
         if int(event["seq"]) > behind and event["type"] in _READERS:
             told = {**event, "task": shown_task(sealer, event["task"])} if "task" in event else event
             yield _READERS[event["type"]](f"{stream}.{event['seq']}.{place}", told)
@@ -116,7 +116,7 @@ def _read(push: Mapping[str, Any], sealer: Sealer, *, behind: int) -> Iterator[E
 
 def _task(key: str, event: Mapping[str, Any]) -> EventRow:
     task, was = event["task"], event.get("was")
-    # What the task keeps of an earlier run says nothing of its way into the queue, and to a worker again.
+    # When a task is queued or claimed again, the error or reason of an earlier run doesn't explain that.
     is_end = task["status"] in TERMINAL or (was in LEASED and task["status"] not in LEASED)
     note = (task.get("error") or task.get("reason") or "") if is_end else ""
     return EventRow(

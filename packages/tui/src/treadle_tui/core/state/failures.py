@@ -1,4 +1,4 @@
-"""Groups of failures: which of them a filter means, in the order in which they need attention."""
+"""Groups of failures: those that a filter matches, in the order in which they need attention."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from treadle_tui.core.state.tables import ItemRow
 
 @dataclass(frozen=True, slots=True)
 class FailureRow(ItemRow[FailureGroup]):
-    """A group's line."""
+    """The row of a group."""
 
 
 def failure_rows(items: Iterable[FailureGroup], wanted: TaskFilter) -> list[FailureRow]:
-    """Return the groups that a filter means: those with failed tasks first, of these the last seen."""
+    """Return the groups that match a filter: those with failed tasks first, then by when they were last seen."""
     rows = [FailureRow(item) for item in items if means(wanted, item)]
     return sorted(rows, key=lambda row: (not row.item.failed, -row.item.last_seen_at.timestamp(), row.item.id))
 
@@ -24,9 +24,9 @@ _KNOWN = {"job", "error", "failure", "text", "not_job", "not_error"}
 
 
 def means(wanted: TaskFilter, item: FailureGroup) -> bool:
-    """Return whether a filter means a group, by its error, its place and its jobs.
+    """Return whether a group matches a filter, by its error, its place and its jobs.
 
-    What only a task has, such as a status, no group has: a filter with one means none.
+    A filter on something that only tasks have, such as a status, matches no group.
     """
     return (
         can_mean(wanted, _KNOWN, (item.kind, item.place, item.error or "", *item.jobs))

@@ -1,4 +1,4 @@
-"""A flow as a screen shows it: the lines of its tree, what has become of its tasks, and what takes the longest."""
+"""A flow as a screen shows it: the rows of its tree, the state of its tasks, and its critical path."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,28 +10,28 @@ from treadle.wire.flows import FlowTask, FlowView
 from treadle.wire.status import TERMINAL
 
 DEEPEST = 10
-"""Steps that a task is indented at most; one that stands deeper says how deep."""
+"""The deepest indentation of a task, in steps; a task below that shows its depth as a number."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowRow:
-    """A task's line; a task for which several wait has one beneath each of them."""
+    """The row of a task. A task that several tasks wait for has a row beneath each of them."""
 
     id: str
-    """The task's id, and behind it the how-manieth line of the task this is, from the second on."""
+    """The task's id, followed by this row's number from the task's second row on."""
     task: FlowTask
     depth: int
-    goes_on: tuple[bool, ...]
-    """Whether, of each of the first `DEEPEST` steps down to the task, another task hangs on it further down."""
+    continues: tuple[bool, ...]
+    """For each of the first `DEEPEST` steps down to the task: whether that branch continues further down."""
     is_above: bool
-    """Whether the task has a line above, with all that it waits for beneath it."""
+    """Whether the task already has a row further up, with everything it waits for beneath it."""
     is_critical: bool
-    """Whether the flow takes as long as it does because of this task."""
+    """Whether the task is on the critical path."""
     seconds: float | None
-    """How long it runs, or ran."""
+    """How long it has been running, or ran."""
 
     def exported(self) -> dict[str, Any]:
-        """Return what is written of it to a file."""
+        """Return the fields that are written to an exported file."""
         told = {"depth": self.depth, "is_above": self.is_above, "is_critical": self.is_critical}
         return {**self.task.model_dump(mode="json"), **told, "seconds": self.seconds}
 
@@ -41,14 +41,14 @@ _NONE = CriticalPath((), 0.0)
 
 @dataclass(frozen=True, slots=True)
 class FlowLines:
-    """A flow at one moment."""
+    """A flow's rows and critical path at a moment."""
 
     rows: tuple[FlowRow, ...] = ()
     critical: CriticalPath = _NONE
 
 
 def flow_lines(view: FlowView, now: datetime, usual: Mapping[str, float]) -> FlowLines:
-    """Return the lines of a flow's tree; `usual` is how many seconds a job's tasks take, by the job's name."""
+    """Return the rows of a flow's tree. `usual` has the usual seconds of a run by the job's name."""
     critical = critical_path(view, now, usual)
     return FlowLines(tuple(_rows(view, now, {task.id for task in critical.tasks})), critical)
 
@@ -56,22 +56,22 @@ def flow_lines(view: FlowView, now: datetime, usual: Mapping[str, float]) -> Flo
 def _rows(view: FlowView, now: datetime, critical: set[str]) -> Iterator[FlowRow]:
     times: dict[str, int] = {}
     branches = list(tree(view))
-    steps = _going_on([branch.depth for branch in branches])
-    for (task, depth, is_above), goes_on in zip(branches, steps, strict=True):
+    steps = _continuing([branch.depth for branch in branches])
+    for (task, depth, is_above), continues in zip(branches, steps, strict=True):
         times[task.id] = again = times.get(task.id, 0) + 1
         yield FlowRow(
             id=task.id if again == 1 else f"{task.id} {again}",
             task=task,
             depth=depth,
-            goes_on=goes_on,
+            continues=continues,
             is_above=is_above,
             is_critical=task.id in critical,
             seconds=took(task, now),
         )
 
 
-def _going_on(depths: Sequence[int]) -> list[tuple[bool, ...]]:
-    """Return of each line on which of the first steps that lead to it another one hangs further down."""
+def _continuing(depths: Sequence[int]) -> list[tuple[bool, ...]]:
+    """Return, for each row, on which of its first steps another branch continues further down."""
     told: list[tuple[bool, ...]] = []
     beneath: list[bool] = []
     for steps in reversed(depths):
@@ -83,5 +83,5 @@ def _going_on(depths: Sequence[int]) -> list[tuple[bool, ...]]:
 
 
 def is_open(view: FlowView) -> bool:
-    """Return whether any of its tasks has not ended."""
+    """Return whether any task of the flow is not terminal."""
     return any(count and status not in TERMINAL for status, count in view.counts.items())

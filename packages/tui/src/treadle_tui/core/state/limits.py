@@ -1,4 +1,4 @@
-"""Limits: how much of each is used, who waits for it, and which of its keys are worth a look."""
+"""Limits: how much of each is used, who waits for it, and which of its keys are busiest."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -12,51 +12,51 @@ from treadle_tui.core.draw.glyphs import LimitState
 from treadle_tui.core.state.meaning import can_mean
 
 _TOKEN = 1 - 1e-9
-"""A token, but for what is lost in sums of parts."""
+"""One token, less a tolerance for rounding errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitRow:
-    """A limit's line, or beneath it one of its keys."""
+    """The row of a limit, or of one of its keys beneath it."""
 
     item: LimitItem
     key: LimitKey | None = None
-    """What the limit counts without keys, or nothing yet; in a line beneath it, the key."""
+    """For a key's row, the key; otherwise the counter of a limit without keys, if it has one yet."""
     is_beneath: bool = False
-    """Whether it is a key's line."""
+    """Whether this is a key's row."""
 
     @property
     def counted(self) -> LimitItem | LimitKey:
-        """What is used of it, and who waits: of all of the limit, or of the key."""
+        """Where the use and the waiting tasks are counted: the key for a key's row, otherwise the whole limit."""
         return self.key if self.is_beneath and self.key is not None else self.item
 
     @property
     def id(self) -> str:
-        """What tells it from the others."""
+        """The row's id."""
         return f"{self.item.id} {self.counted.key!r}" if isinstance(self.counted, LimitKey) else self.item.id
 
     def exported(self) -> dict[str, Any]:
-        """Return what is written of it to a file."""
+        """Return the fields that are written to an exported file."""
         told = {"of_key": self.counted.model_dump(mode="json")} if self.is_beneath else {}
         return {**self.item.model_dump(mode="json"), **told}
 
     @property
     def has_keys(self) -> bool:
-        """Whether its use is the sum over keys, each of which has the limit for itself."""
+        """Whether the use is a sum over several keys, each of which has the whole limit to itself."""
         return not self.is_beneath and any(one.key is not None for one in self.item.busiest)
 
     def tokens(self, now: datetime) -> float | None:
-        """Return how many claims there is room for; None without a rate, and for several keys at once."""
+        """Return how many claims the rate has room for; None without a rate, and for a sum over keys."""
         return None if self.has_keys else tokens(self.item, self.key, now)
 
     def state(self, now: datetime) -> LimitState:
-        """Return whether there is room; of a limit with keys, whether there is for each of them."""
+        """Return whether there is room; for a limit with keys, "full" as soon as any key is full."""
         keys = self.item.busiest if self.has_keys else [self.key]
         return "full" if any(_is_full(self.item, one, now) for one in keys) else "open"
 
 
 def tokens(item: LimitItem, key: LimitKey | None, now: datetime) -> float | None:
-    """Return how many claims a key of the limit has room for by its rate: what there was, and what filled since."""
+    """Return how many claims the rate leaves room for: the tokens that were left, and those refilled since."""
     if item.rate is None:
         return None
     if key is None or key.tokens is None or key.tokens_at is None:
@@ -72,9 +72,9 @@ def _is_full(item: LimitItem, key: LimitKey | None, now: datetime) -> bool:
 
 
 def limit_rows(items: Iterable[LimitItem], wanted: TaskFilter, folded: Collection[str] = ()) -> list[LimitRow]:
-    """Return the limits that a filter means, those first for which most wait, each with its keys beneath it.
+    """Return the limits that match a filter, those with the most waiting tasks first, each with its keys beneath it.
 
-    Those whose id is `folded` have none beneath.
+    Limits whose id is in `folded` are shown without their keys.
     """
     found = sorted((item for item in items if means(wanted, item)), key=_urgency)
     return [row for item in found for row in _lines(item, is_folded=item.id in folded)]
@@ -94,9 +94,9 @@ def _lines(item: LimitItem, *, is_folded: bool) -> Iterator[LimitRow]:
 
 
 def means(wanted: TaskFilter, item: LimitItem) -> bool:
-    """Return whether a filter means a limit, by its room and a text in its name or in one of its keys.
+    """Return whether a limit matches a filter, by its room and by a text in its name or one of its keys.
 
-    All else is the tasks' own and not known here, so a filter with such a part means no limit.
+    Everything else in a filter is about tasks, so a filter with such a part matches no limit.
     """
     said = (item.name, item.room_id, *(one.key for one in item.busiest if one.key is not None))
     return can_mean(wanted, {"room", "text"}, said) and wanted.room in {None, item.room_id}

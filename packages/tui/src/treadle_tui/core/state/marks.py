@@ -1,4 +1,4 @@
-"""The tasks that the reader has marked, by id: also those that no window holds."""
+"""The tasks that the user has marked, by id, including those outside the loaded window."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
@@ -7,19 +7,19 @@ from treadle.wire.status import Status
 
 
 class TaskRef(Protocol):
-    """What must be known of a task to act on it; a `TaskItem` is one, and a `FrozenTask` that was never loaded."""
+    """What must be known of a task to act on it: a loaded `TaskItem`, or a `FrozenTask` that was never loaded."""
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The task's id."""
 
     @property
     def status(self) -> Status:
-        """Its status when it was last seen."""
+        """Its status when last seen."""
 
     @property
     def version(self) -> int:
-        """Its version then."""
+        """Its version when last seen."""
 
     @property
     def job_name(self) -> str:
@@ -27,7 +27,7 @@ class TaskRef(Protocol):
 
 
 class Marks:
-    """Keeps to ids: a marked task stays marked wherever the list goes, and as it was last seen."""
+    """Marks tasks by id, so that a task stays marked, as last seen, wherever the list scrolls."""
 
     def __init__(self) -> None:
         self._marked: dict[str, TaskRef] = {}
@@ -46,19 +46,19 @@ class Marks:
         return iter(self._marked.values())
 
     def turn(self, choice: TaskRef) -> None:
-        """Mark a task, or take its mark away."""
+        """Mark a task, or unmark it."""
         if self._marked.pop(choice.id, None) is None:
             self._marked[choice.id] = choice
 
     def add(self, choices: Iterable[TaskRef]) -> None:
-        """Mark these too."""
+        """Mark these as well."""
         self._marked.update((choice.id, choice) for choice in choices)
 
     def follow(self, rows: Mapping[str, TaskRef]) -> None:
-        """Take over what became of marked tasks that are in sight."""
+        """Update the marked tasks that are among these rows."""
         for key in self._marked.keys() & rows.keys():
             self._marked[key] = rows[key]
 
     def clear(self) -> None:
-        """Take all marks away."""
+        """Remove all marks."""
         self._marked.clear()

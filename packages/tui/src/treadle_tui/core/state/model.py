@@ -1,6 +1,6 @@
-"""The dashboard's state: the tables of its subscriptions, the connection, and what follows from both.
+"""The dashboard's state: the tables of its subscriptions, the connection, and what is derived from both.
 
-The feed alone changes it; screens read it when it says that something is dirty. Nothing in here knows of either.
+Only the feed changes it, and screens read it when it reports that something is dirty. It depends on neither.
 """
 
 from collections import deque
@@ -40,15 +40,15 @@ from treadle_tui.core.state.targets import TargetRow
 from treadle_tui.core.state.workers import Beats, BusySince, Overdue, WorkerRow, worker_row
 
 GROWTH_SECONDS = 10
-"""Over how long the growth of the pending tasks is measured."""
+"""The seconds over which the growth of pending tasks is measured."""
 
 
 FRESH_SECONDS = 1.0
-"""What is no older says nothing of its age."""
+"""Data up to this age is shown without its age."""
 
 
 class Dirty(Flag):
-    """Which part changed since it was last drawn."""
+    """The parts that changed since they were last drawn."""
 
     NONE = 0
     LINK = auto()
@@ -63,30 +63,30 @@ class Dirty(Flag):
     LIMITS = auto()
     LOGS = auto()
     PULSE = auto()
-    """How long the server took to answer, and how old what is shown is: told in the frame alone."""
+    """The latency and the age of the data, which are only shown in the frame."""
     ALL = LINK | QUEUES | WORKERS | TASKS | TASK | TARGETS | SCHEDULES | EVENTS | FAILURES | LIMITS | LOGS
 
 
 @dataclass(slots=True)
 class LinkState:
-    """The connection as the status bar and the banner show it."""
+    """The connection as shown in the status bar and the banner."""
 
     state: Link = "connecting"
     detail: str = ""
-    """Why there is none."""
+    """Why there is no connection."""
     last_alive: float | None = None
-    """When the server last said anything, by the steady clock."""
+    """When the server was last heard from, by the monotonic clock."""
     latency: float | None = None
-    """Seconds there and back."""
+    """The round trip of the last ping, in seconds."""
     hello: Mapping[str, Any] = field(default_factory=dict)
     may_write: bool | None = None
     """Whether the token may change anything; None until the server has said so."""
     scopes: Sequence[str] = ()
-    """What the token may do, as far as the server has said it; nothing for one that has all rights of a plain user."""
+    """The token's scopes, as far as known; empty for a token with all rights of a plain user."""
 
     @property
     def live(self) -> bool:
-        """Whether what is shown is what is."""
+        """Whether the data on screen is current."""
         return self.state == "live"
 
 
@@ -96,7 +96,7 @@ class Model:
     def __init__(self, clock: Clock | None = None, sealer: Sealer | None = None) -> None:
         self.clock: Clock = clock or SystemClock()
         self.sealer = sealer or Sealer(None)
-        """The keys that open encrypted tasks, or none."""
+        """Opens encrypted tasks, if there are keys."""
         self.time = ServerTime(self.clock)
         self.link = LinkState()
         self.counts = Table[Mapping[str, int]]("counts", key="job", read=lambda row: row["counts"])
@@ -114,9 +114,9 @@ class Model:
         }
         self.events = EventLog(self.sealer)
         self.is_recorded = False
-        """Whether it is told by a recording, and by no server that could tell more."""
+        """Whether the data comes from a recording, so that nothing more can be requested."""
         self.span: ChartSpan = USUAL
-        """Over how long the charts go."""
+        """The time span of the charts."""
         self._dirty = Dirty.ALL
         self._busy = BusySince()
         self._beats = Beats()
@@ -126,11 +126,11 @@ class Model:
         self._queue_lines = QueueLinesMaker()
         self._derived: Derived | None = None
 
-    # What the feed tells.
+    # For the feed.
 
     def opened(self, hello: Mapping[str, Any]) -> None:
-        """A connection stands and the server has answered the hello."""
-        # What came before the break says nothing about growth now.
+        """Note that the connection is open and the server has answered the hello."""
+        # Samples from before the interruption say nothing about the growth now.
         self._pending_samples.clear()
         for table in self._tables.values():
             table.outdate()
@@ -138,29 +138,29 @@ class Model:
         self.changed(Dirty.ALL)
 
     def heard(self, latency: float, behind: Mapping[str, float] = MappingProxyType({})) -> None:
-        """The server answered a ping after `latency` seconds; `behind` is how old each subscription was then."""
+        """Note that a ping was answered after `latency` seconds; `behind` is the age of each subscription then."""
         self.link.last_alive = self.clock.steady()
         self.link.latency = latency
         for table in self._tables.values():
-            # As it was when the ping was sent: what came since then is not in the answer.
+            # Count from when the ping was sent: the answer doesn't cover anything later.
             table.know(self.clock.steady() - latency, behind)
         self._dirty |= Dirty.PULSE
 
     def lost(self, detail: str, state: Link = "gone") -> None:
-        """The connection is gone; it is `refused` or `denied` when trying again alone will not mend it."""
+        """Note that the connection is lost; `refused` or `denied` if reconnecting alone won't help."""
         self.link.state = state
         self.link.detail = detail
         self._beats.break_off()
         self.changed(Dirty.ALL)
 
-    def goes_on(self) -> None:
-        """The connection that was told as gone stands after all: nothing of what came over it was lost."""
+    def recovered(self) -> None:
+        """Note that a connection reported as gone has recovered; nothing that came over it was lost."""
         self.link.state, self.link.detail = "live", ""
         self.link.last_alive = self.clock.steady()
         self.changed(Dirty.ALL)
 
     def apply(self, push: Push) -> None:
-        """Take a snapshot, a delta or events; pushes of other kinds and of other subscriptions change nothing."""
+        """Apply a snapshot, a delta or events; ignore pushes of other kinds or of old subscriptions."""
         if push["push"] in {"events", "reload"}:
             if self.events.take(push, self.time.now()):
                 self.changed(Dirty.EVENTS)
@@ -174,17 +174,17 @@ class Model:
             self.changed(_PARTS[table.topic])
 
     def table(self, topic: str) -> Table[Any] | None:
-        """Return the table of a topic; None for topics that the dashboard doesn't know."""
+        """Return the table of a topic; None for a topic that the dashboard doesn't know."""
         return self._tables.get(topic)
 
     def changed(self, part: Dirty) -> None:
-        """Note that a part must be drawn anew."""
+        """Mark a part as needing a redraw."""
         self._dirty |= part
         if part & (Dirty.QUEUES | Dirty.WORKERS | Dirty.TARGETS | Dirty.SCHEDULES | Dirty.FAILURES):
             self._derived = None
 
     def tick(self) -> None:
-        """Let a second have passed: workers go late by the clock alone, and growth is measured."""
+        """Update what changes with time alone, once a second: workers' health, and the growth of pending tasks."""
         before = [row.health for row in self.worker_rows().values()]
         self._derived = None
         if before != [row.health for row in self.worker_rows().values()]:
@@ -192,36 +192,36 @@ class Model:
         if self.link.live and (self.counts.ready or self.jobs.ready):
             self._pending_samples.append((self.clock.steady(), self.every_queue().pending))
 
-    # What the screens ask.
+    # For the screens.
 
     def take_dirty(self) -> Dirty:
-        """Return what changed since the last call."""
+        """Return what has changed since the last call."""
         dirty, self._dirty = self._dirty, Dirty.NONE
         return dirty
 
     def queue_rows(self) -> dict[str, QueueRow]:
-        """Return each queue's line by its job's full name."""
+        """Return each queue's row by its job's full name."""
         return self._now().lines.rows
 
     def every_queue(self) -> QueueRow:
-        """Return the line that stands for all queues."""
+        """Return the row that stands for all queues."""
         return self._now().lines.every
 
     def worker_rows(self) -> dict[str, WorkerRow]:
-        """Return each worker's line by its id."""
+        """Return each worker's row by its id."""
         return self._now().workers
 
     def alerts(self) -> list[Alert]:
-        """Return what needs attention, the worst first."""
+        """Return what needs attention, worst first."""
         return self._now().alerts
 
     def dismiss(self, alert: Alert) -> None:
-        """Leave an alert out until it ends and comes again, or grows worse."""
+        """Hide an alert until it has ended and is raised again, or grows worse."""
         self._dismissed.add(alert)
         self.changed(Dirty.QUEUES | Dirty.WORKERS)
 
     def seconds_to_start(self, task: TaskItem) -> float | None:
-        """Return in how many seconds a pending task is likely to start; None when nobody can tell."""
+        """Return in how many seconds a pending task is likely to start; None if that can't be estimated."""
         row = self.queue_rows().get(task.job_name)
         if row is None or task.queue_position is None or task.status is not Status.PENDING:
             return None
@@ -233,10 +233,10 @@ class Model:
             forecasts[task.job_name] = self._forecast(row)
         found = forecasts[task.job_name]
         if found is not None and limit is not None:
-            # Those before it that wait for other keys are passed over: what it needs beside the limit is a free slot.
+            # Tasks before it that wait for other keys are passed over: besides the limit it only needs a free slot.
             return max(limit, found.seconds(1) or 0.0)
         if found is not None and row.job.fair is not None and row.job.stats is not None:
-            # Places of a fair job count within the room, and so does the pace.
+            # In a fair job, positions count within the room, so the pace must be the room's too.
             found = replace(found, pace=(row.job.stats.starts_by_room or {}).get(task.room_id))
         return None if found is None else found.seconds(task.queue_position)
 
@@ -247,57 +247,57 @@ class Model:
         return forecast(row.job, row.pending, linked, jobs, self.now())
 
     def look_at_failure(self, key: str) -> None:
-        """Note that a group of failures was looked at: it is no news until it has grown."""
+        """Note that the user looked at a group of failures, so that it raises no alert until it has grown."""
         for alert in self.alerts():
             if (alert.kind, alert.key) == ("failure", key):
                 self.dismiss(alert)
 
     def take_span(self, span: ChartSpan) -> None:
-        """Let the charts go over another time."""
+        """Change the time span of the charts."""
         self.span = span
         self.changed(Dirty.QUEUES)
 
     def growth(self) -> float:
-        """Return by how many tasks a second the pending ones have grown lately."""
+        """Return by how many tasks per second the number of pending tasks has grown lately."""
         if len(self._pending_samples) < 2:
             return 0.0
         (first_at, first), (last_at, last) = self._pending_samples[0], self._pending_samples[-1]
         return (last - first) / (last_at - first_at) if last_at > first_at else 0.0
 
     @property
-    def is_told(self) -> bool:
-        """Whether the server has told of queues and workers: before, nothing is known to be well."""
+    def is_loaded(self) -> bool:
+        """Whether queues and workers have been loaded; until then, nothing can be called healthy."""
         return bool(self.jobs.generation and self.workers.generation)
 
     @property
     def is_stale(self) -> bool:
-        """Whether what is shown is how it was, and not how it is."""
+        """Whether the data on screen is out of date."""
         is_behind = not self.link.live and self.data_age() is not None
         return is_behind or any(table.outdated for table in self._tables.values())
 
     def data_age(self) -> float | None:
-        """Return how old in seconds what every screen shows may be; None before a server was heard of."""
+        """Return how old in seconds the data on every screen may be; None before a server was heard from."""
         if self.link.last_alive is None:
             return None
-        # An answer that was long on its way, or a connection that told of nothing, is no younger for that.
+        # Take the oldest table: an answer that took long, or a connection that brought no data, makes nothing newer.
         known = [table.known_at for table in (self.counts, self.jobs, self.workers) if table.known_at is not None]
         return self.clock.steady() - min(known, default=self.link.last_alive)
 
     def age(self, *topics: Topic) -> float | None:
-        """Return how old in seconds what is shown of the topics may be; None when that is not worth a word."""
+        """Return how old in seconds the data of these topics may be; None if too little to mention."""
         known = [at for topic in topics if (at := self._tables[topic].known_at) is not None]
         oldest = self.clock.steady() - min(known, default=self.clock.steady())
         return oldest if oldest > FRESH_SECONDS else None
 
     def now(self) -> datetime:
-        """Return the instant that the screen tells of: the present, or when the server was last heard of."""
+        """Return the time that the data is from: the present, or when the server was last heard from."""
         return self.time.now() - timedelta(seconds=self._behind())
 
     def _behind(self) -> float:
         return 0.0 if self.link.live else self.data_age() or 0.0
 
     def worker_name(self, worker_id: str | None) -> str | None:
-        """Return what people call the worker, or the end of its id when it is gone."""
+        """Return the worker's name, or the end of its id if it is gone."""
         if worker_id is None:
             return None
         row = self.worker_rows().get(worker_id)
@@ -310,7 +310,7 @@ class Model:
 
     def _derive(self) -> Derived:
         now = self.now()
-        # Workers are judged by the instant that their rows tell of: what is late is the rows, and not every worker.
+        # Judge workers at the time that their rows are from: if the rows are old, that doesn't make every worker late.
         late = max(self._behind(), self.age("workers") or 0.0)
         beating, steady = self.time.now() - timedelta(seconds=late), self.clock.steady() - late
         self._busy.note(self.workers.rows.values(), steady)

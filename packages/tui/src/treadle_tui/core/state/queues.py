@@ -1,4 +1,4 @@
-"""A job's queue as the dashboard shows it, made of the job, its counts and its workers."""
+"""A job's queue as the dashboard shows it, built from the job, its counts and its workers."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -14,41 +14,41 @@ from treadle_tui.core.state.charts import recent_rate, together
 from treadle_tui.core.state.workers import WorkerRow
 
 ALL_QUEUES = "*"
-"""The key of the line that stands for every queue, as `job:*` does in a filter."""
+"""The key of the row that stands for all queues, as `job:*` does in a filter."""
 
 FAILING_LEAST = 3
-"""Fewer failures than this in the last minute are no news."""
+"""Fewer failures than this in the last minute are not worth an alert."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """A queue's line."""
+    """A queue's row."""
 
     job: JobItem
     state: QueueState
     pending: int
     running: int
     claimed: int
-    """Tasks that workers have claimed and not begun: most of them wait there for a slot."""
+    """Tasks that workers have claimed but not started, most of which wait there for a slot."""
     slots: int
-    """The capacity of the workers that serve it, whoever else they serve."""
-    told: int
-    """How many of the slots no line above has told: queues that share their workers tell theirs once."""
+    """The capacity of the workers that serve the queue, whatever else they serve."""
+    new_slots: int
+    """How many of the slots to show here: those of workers that no row above has counted."""
     pool: Mapping[str, int]
-    """What each worker that serves it can run at once, by the worker's id."""
+    """The concurrency of each worker that serves the queue, by the worker's id."""
     unserved: Mapping[str, datetime]
-    """Since when tasks wait for a pool that none of the workers is of, by the pool's name."""
+    """For each pool that no worker of the queue belongs to: since when its tasks wait."""
     scheduled: int
     held: int
     """Paused tasks."""
     failed: int
     retrying: int
-    """Tasks that failed and wait for another try; they are scheduled too."""
+    """Failed tasks that wait for a retry; `scheduled` includes them."""
     workers: int
     rate: float
-    """Tasks completed a second."""
+    """Tasks completed per second."""
     failing: str
-    """How much more of it failed in the last minute than in those before, in words; nothing when it has not."""
+    """How the failure rate of the last minute compares with the time before, in words; empty if it is not worse."""
 
     @property
     def name(self) -> str:
@@ -56,7 +56,7 @@ class QueueRow:
         return self.job.full_name
 
     def exported(self) -> dict[str, Any]:
-        """Return what is written of it to a file: the job as the server tells it, with the counts that are newer."""
+        """Return the fields that are written to an exported file: the job with the newer counts."""
         counts = {
             name: getattr(self, name)
             for name in ("pending", "claimed", "running", "scheduled", "held", "failed", "retrying")
@@ -65,15 +65,15 @@ class QueueRow:
 
     @property
     def oldest_pending_at(self) -> datetime | None:
-        """When the longest-waiting pending task came."""
+        """When the longest-waiting pending task was enqueued."""
         return self.job.oldest_pending_at if self.pending else None
 
 
 def queue_row(job: JobItem, counts: Mapping[str, int], workers: Mapping[str, WorkerRow]) -> QueueRow:
-    """Return the line of `job`, with `counts` newer than its own."""
+    """Return the row of `job`; `counts` are newer than the job's own."""
     known = [workers[key] for key in job.workers if key in workers]
     serving = [worker for worker in known if worker.serves]
-    # Before the workers' snapshot is here the server's own word counts.
+    # Until the workers are loaded, use the server's own figure.
     pool = {worker.id: worker.item.concurrency for worker in serving}
     slots = sum(pool.values()) if known else job.slots if not workers else 0
     pending = counts.get(Status.PENDING, 0)
@@ -84,7 +84,7 @@ def queue_row(job: JobItem, counts: Mapping[str, int], workers: Mapping[str, Wor
         running=counts.get(Status.RUNNING, 0),
         claimed=counts.get(Status.CLAIMED, 0),
         slots=slots,
-        told=slots,
+        new_slots=slots,
         pool=pool,
         unserved=_unserved(job, serving) if pending and serving else {},
         scheduled=counts.get(Status.SCHEDULED, 0) + counts.get(Status.BLOCKED, 0),
@@ -118,19 +118,19 @@ def _failing(history: QueueHistory | None) -> str:
     return f"{share:.0%} fail, usually {usual:.0%}" if before + done_before else f"{share:.0%} fail"
 
 
-def told_once(rows: Iterable[QueueRow]) -> list[QueueRow]:
-    """Return the lines, which stand in this order, so that each worker's slots are told in the first that it serves."""
+def slots_counted_once(rows: Iterable[QueueRow]) -> list[QueueRow]:
+    """Return the rows with each worker's slots counted only in the first row, in this order, that it serves."""
     above: set[str] = set()
     lines = []
     for row in rows:
-        told = sum(slots for worker, slots in row.pool.items() if worker not in above) if row.pool else row.slots
+        new_slots = sum(slots for worker, slots in row.pool.items() if worker not in above) if row.pool else row.slots
         above |= row.pool.keys()
-        lines.append(row if told == row.told else replace(row, told=told))
+        lines.append(row if new_slots == row.new_slots else replace(row, new_slots=new_slots))
     return lines
 
 
 def summed(jobs: Collection[JobItem]) -> JobItem:
-    """Return the job that stands for every one: what they did, added up."""
+    """Return a job that stands for all of these, with their history and statistics added up."""
     past = [job.past for job in jobs if job.past is not None]
     stats = [job.stats for job in jobs if job.stats is not None]
     measured = None
@@ -157,9 +157,9 @@ def summed(jobs: Collection[JobItem]) -> JobItem:
 
 
 def all_queues(rows: Collection[QueueRow], job: JobItem, *, workers: int, slots: int) -> QueueRow:
-    """Return the line that stands for every queue: what stands in theirs, added up; `job` is that of their jobs.
+    """Return the row that stands for all queues, with their figures added up; `job` is the sum of their jobs.
 
-    `workers` serve any of them, with so many `slots`: each is counted once, however many queues it serves.
+    `workers` and `slots` are totals in which each worker counts once, however many queues it serves.
     """
     oldest = [at for row in rows if (at := row.oldest_pending_at) is not None]
     return QueueRow(
@@ -169,7 +169,7 @@ def all_queues(rows: Collection[QueueRow], job: JobItem, *, workers: int, slots:
         running=sum(row.running for row in rows),
         claimed=sum(row.claimed for row in rows),
         slots=slots,
-        told=slots,
+        new_slots=slots,
         pool={},
         unserved={},
         scheduled=sum(row.scheduled for row in rows),
@@ -185,7 +185,7 @@ def all_queues(rows: Collection[QueueRow], job: JobItem, *, workers: int, slots:
 def _state(job: JobItem, *, pending: int, slots: int) -> QueueState:
     if job.paused:
         return "paused"
-    # The server runs @internal jobs itself; they have no workers and lack none.
+    # The server runs @internal jobs itself, so they need no workers.
     return "starved" if pending and not slots and job.room_id != INTERNAL else "open"
 
 
@@ -196,10 +196,10 @@ SORTS: dict[str, Callable[[QueueRow], Any]] = {
     "failed": lambda row: (-row.failed, row.name),
     "rate": lambda row: (-row.rate, row.name),
 }
-"""The orders of the queues' pane, first the usual one."""
+"""The sort orders of the queues' pane, the default first."""
 
 
 def arranged(rows: Iterable[QueueRow], sort: str, every: QueueRow) -> dict[str, QueueRow]:
-    """Return the lines by their keys as they stand in the pane; if there are several, first the one for all of them."""
-    lines = told_once(sorted(rows, key=SORTS[sort]))
+    """Return the rows by key, in the pane's order; if there are several, the row for all queues comes first."""
+    lines = slots_counted_once(sorted(rows, key=SORTS[sort]))
     return {row.name: row for row in ([every] if len(lines) > 1 else []) + lines}

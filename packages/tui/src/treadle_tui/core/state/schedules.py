@@ -1,4 +1,4 @@
-"""Schedules: whether each is late, paused, has an open task or skips its ticks, and which of them a filter means."""
+"""Schedules: whether each is late, paused, has an open task or skips ticks, and which ones a filter matches."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,24 +15,24 @@ from treadle_tui.core.state.meaning import can_mean
 from treadle_tui.core.state.tables import ItemRow
 
 LATE_SECONDS = 60.0
-"""How long ago a tick may have been without a task before someone should know."""
+"""How long a tick may be overdue without a task before an alert is raised."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow(ItemRow[ScheduleItem]):
-    """A schedule's line."""
+    """A schedule's row."""
 
     @property
     def has_open_task(self) -> bool:
-        """Whether its last task is not over; no other is made before it is."""
+        """Whether its last task is still open; no other task is made before it ends."""
         return self.item.last_status in OPEN
 
     def overdue(self, now: datetime) -> float:
-        """For how many seconds its next tick is past."""
+        """Return by how many seconds its next tick is overdue."""
         return max(0.0, since(self.item.next_at, now) or 0.0)
 
     def state(self, now: datetime) -> ScheduleState:
-        """Whether it is paused, late, has a task that is open, skips its ticks, or only waits for the next one."""
+        """Return whether it is paused, late, has an open task, skips ticks, or just waits for the next tick."""
         if self.item.paused:
             return "paused"
         if self.overdue(now) >= LATE_SECONDS:
@@ -43,7 +43,7 @@ class ScheduleRow(ItemRow[ScheduleItem]):
 
 
 def schedule_rows(items: Iterable[ScheduleItem], wanted: TaskFilter) -> list[ScheduleRow]:
-    """Return the schedules that a filter means: those that are next first, paused ones last."""
+    """Return the schedules that match a filter, by their next tick, with paused ones last."""
     rows = [ScheduleRow(item) for item in items if means(wanted, item)]
     return sorted(rows, key=_urgency)
 
@@ -57,9 +57,9 @@ _KNOWN = {"room", "status", "job", "target", "tag", "id", "text"}
 
 
 def means(wanted: TaskFilter, item: ScheduleItem) -> bool:
-    """Return whether a filter means a schedule: by its name, room and job, or by its last task.
+    """Return whether a schedule matches a filter, by its name, room and job, or by its last task.
 
-    What only a task has, such as a worker, no schedule has: a filter with one means none.
+    A filter on something that only tasks have, such as a worker, matches no schedule.
     """
     target = item.options.get("target")
     said = [item.name, item.room_id, item.job_name, item.cron or "", item.last_task_id or ""]
@@ -75,8 +75,8 @@ def means(wanted: TaskFilter, item: ScheduleItem) -> bool:
 
 
 def late_words(row: ScheduleRow, now: datetime) -> str:
-    """Return why a late schedule needs attention, in words for the attention list."""
+    """Return why a late schedule needs attention, for the attention list."""
     status = row.item.last_status
-    nothing = row.item.stands_still or "nothing was made"
+    nothing = row.item.stands_still or "no task was submitted"
     why = f"its last task is {status.value}" if status is not None and row.has_open_task else nothing
     return f"due {age(row.overdue(now))} ago, {why}"

@@ -1,4 +1,4 @@
-"""A topic's rows, kept equal to the server's by its snapshots and deltas."""
+"""A topic's rows, kept in step with the server by snapshots and deltas."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,52 +18,52 @@ Item = TypeVar("Item", FailureGroup, ScheduleItem, TargetItem)
 
 @dataclass(frozen=True, slots=True)
 class ItemRow(Generic[Item]):
-    """A line of a list that is about one item of the server's."""
+    """A row about one item of the server."""
 
     item: Item
 
     @property
     def id(self) -> str:
-        """What tells it from the others."""
+        """The item's id."""
         return self.item.id
 
     def exported(self) -> dict[str, Any]:
-        """Return what is written of it to a file."""
+        """Return the fields that are written to an exported file."""
         return self.item.model_dump(mode="json")
 
 
 class Table(Generic[Row]):
     """The rows of one subscription at a time, by key and in order.
 
-    A delta names the push that it follows. One that follows another than the last one taken, or whose result does not
-    add up, marks the table `torn`: something was lost, and only a new snapshot mends it. One that came twice is passed
-    over. What a reader got hold of, `rows` and `order`, stays as it is: each push makes new ones.
+    A delta names the push that it follows. If that is not the last one applied, or if the result is inconsistent, the
+    table is marked `torn`: something was lost, and only a new snapshot can repair it. A duplicate is ignored. `rows`
+    and `order` are replaced by each push and never changed in place, so a reader can keep them.
     """
 
     def __init__(self, topic: Topic, *, key: str, read: Callable[[Any], Row], whole: bool = False) -> None:
-        """`whole` says that the server tells of all rows, up to `MOST_SHOWN`, in several pushes where they are many."""
+        """`whole` means that the server sends all rows, up to `MOST_SHOWN`, in several pushes if there are many."""
         self.topic = topic
         self.rows: dict[str, Row] = {}
         self.order: list[str] = []
         self.offset = 0
-        """How many rows of the whole list stand before the first one here; for windows of tasks."""
+        """How many rows of the whole list come before the first one here; for windows of tasks."""
         self.offset_is_capped = False
-        """Whether the server has not counted all of them, so that their number is about that."""
+        """Whether the server stopped counting them, so that the offset is approximate."""
         self.total = 0
         self.total_is_capped = False
         self.is_partial = False
-        """Whether rows may be missing: the server looked through as many tasks as it does for a list, and not all."""
+        """Whether rows may be missing, because the server searched only as many tasks as it does for a list."""
         self.generation = 0
-        """How many snapshots have come."""
+        """How many snapshots have been applied."""
         self.ready = False
-        """Whether a snapshot of the present subscription has come; until then the rows are of the one before."""
+        """Whether a snapshot of the current subscription has come; until then, the rows are the previous one's."""
         self.torn = False
         self.outdated = False
-        """Whether the rows are those of a connection before this one: what has become of them nobody has told yet."""
+        """Whether the rows come from an earlier connection and have not been confirmed yet."""
         self.refusal: str | None = None
-        """Why the server does not show it."""
+        """Why the server refused the subscription."""
         self.known_at: float | None = None
-        """Up to when, by the steady clock, the rows are known to be what the server has; None before there are any."""
+        """Until when the rows are known to match the server's, by the monotonic clock; None before there are any."""
         self._key = key
         self._read = read
         self._sub: str | None = None
@@ -72,12 +72,12 @@ class Table(Generic[Row]):
         self._countable = True
         self._is_whole = whole
         self._begun: int | None = None
-        """The last push of a snapshot that has not come to its end."""
+        """The last push of a snapshot that is not complete yet."""
         self._coming: dict[str, Row] = {}
-        """As much of it as has come: half of the queues, with half of their sums, would be a lie."""
+        """The rows of that snapshot so far: showing half of the queues, with half of their sums, would be wrong."""
 
     def expect(self, sub: str | None) -> None:
-        """Listen to another subscription from now on; the rows stay until its snapshot is here."""
+        """Take pushes of another subscription from now on; the rows stay until its snapshot comes."""
         self._sub = sub
         self.ready = False
         self.torn = False
@@ -85,11 +85,11 @@ class Table(Generic[Row]):
         self._begun = None
 
     def outdate(self) -> None:
-        """Note that another connection stands, behind which may be another server."""
+        """Note that there is a new connection, possibly to another server."""
         self.outdated = bool(self.rows)
 
     def clear(self) -> None:
-        """Forget the rows: what comes next is of something else."""
+        """Forget the rows, because the next ones are about something else."""
         self.outdated = False
         self.rows, self.order, self.total, self.offset, self.ready = {}, [], 0, 0, False
         self.known_at = None
@@ -98,7 +98,7 @@ class Table(Generic[Row]):
         self.is_partial = False
 
     def know(self, steady: float, behind: Mapping[str, float]) -> None:
-        """Take the server's word of `steady` on for how many seconds each subscription has not been all there is."""
+        """Note the server's report of how many seconds, at `steady`, each subscription was behind."""
         if self.ready and self._sub is not None:
             self._known(steady - behind.get(self._sub, 0.0))
 
@@ -106,22 +106,22 @@ class Table(Generic[Row]):
         self.known_at = steady if self.known_at is None else max(self.known_at, steady)
 
     def came(self, push: Push, steady: float) -> None:
-        """Note that a push which left the server at `steady` was taken."""
+        """Note that a push which left the server at `steady` was applied."""
         self._known(steady - float(push.get("behind", 0.0)))
 
     def apply(self, push: Push) -> bool:
-        """Take a snapshot or delta; return whether anything changed. Others' pushes are passed over."""
+        """Apply a snapshot or delta; return whether anything changed. Pushes of other subscriptions are ignored."""
         if push["sub"] != self._sub:
             return False
         if push["push"] == "snapshot":
-            # A subscription begins with its snapshot: one that comes again is older than what followed it.
+            # A subscription starts with its snapshot: a second one is a duplicate, older than what followed.
             if self.ready:
                 return False
             self._coming = {}
         elif self.ready:
             return self._delta(push)
         elif self._begun is None or push.get("prev") != self._begun:
-            # The beginning of its snapshot or a part of it was lost, or one came twice.
+            # The start or a part of the snapshot was lost, or a part came twice.
             self.torn = True
             return False
         self._begun = int(push.get("frame", 0))
@@ -155,7 +155,7 @@ class Table(Generic[Row]):
         return True
 
     def _follows(self, push: Push) -> bool:
-        """Take note of a delta's number; return whether it is to be taken."""
+        """Return whether a delta has to be applied, and record its number."""
         seq, frame = int(push.get("seq", self._seq)), int(push.get("frame", self._frame + 1))
         if frame <= self._frame:
             return False
@@ -170,14 +170,14 @@ class Table(Generic[Row]):
         self.total_is_capped = bool(push.get("total_is_capped", False))
         self.is_partial = bool(push.get("is_partial", False))
         ahead, self.offset_is_capped = int(push.get("ahead", 0)), bool(push.get("ahead_is_capped", False))
-        # What was known before the server gave up counting is nearer to the truth.
+        # The count from before the server stopped counting is closer to the truth.
         self.offset = max(ahead, self.offset) if self.offset_is_capped else ahead
 
     def _arrange(self, order: Sequence[str] | None) -> None:
         if order is not None:
             self.order = [key for key in order if key in self.rows]
             self.torn = self.torn or len(self.order) != len(order)
-            # What left the window is of no use any more, and would pile up.
+            # Drop what left the window: it is of no use, and would pile up.
             self.rows = {key: self.rows[key] for key in self.order}
             return
         known = set(self.order)

@@ -1,4 +1,4 @@
-"""Targets: who holds each, why, since when, and which of them a filter means."""
+"""Targets: who holds each, why and since when, and which ones a filter matches."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from treadle_tui.core.state.tables import ItemRow
 
 @dataclass(frozen=True, slots=True)
 class TargetRow(ItemRow[TargetItem]):
-    """A target's line."""
+    """A target's row."""
 
     @property
     def holder(self) -> TargetHolder | None:
-        """What holds it first: a live run before what only keeps it."""
+        """The most important holder: a live run comes before a task that merely keeps the target."""
         return next(iter(self.item.holders), None)
 
     @property
@@ -29,12 +29,12 @@ class TargetRow(ItemRow[TargetItem]):
 
     @property
     def task_id(self) -> str | None:
-        """The task to look at: the holder, or whoever is next."""
+        """The task to open: the holder, or the next in line."""
         return self.holder.task_id if self.holder is not None else self.item.next_task_id
 
 
 def target_rows(items: Iterable[TargetItem], wanted: TaskFilter) -> list[TargetRow]:
-    """Return the targets that a filter means: those waited for first, of these the longest held."""
+    """Return the targets that match a filter: those with waiting tasks first, then by how long they have been held."""
     rows = [TargetRow(item) for item in items]
     return sorted((row for row in rows if means(wanted, row.item)), key=_urgency)
 
@@ -48,9 +48,9 @@ _KNOWN = {"room", "status", "job", "target", "worker", "id", "text"}
 
 
 def means(wanted: TaskFilter, item: TargetItem) -> bool:
-    """Return whether a filter means a target: by its name and room, or by the tasks that hold it.
+    """Return whether a target matches a filter, by its name and room, or by the tasks that hold it.
 
-    Tags, times and more are the tasks' own and not known here, so a filter with such a part means no target.
+    Everything else, such as tags or times, is only known for tasks, so a filter with such a part matches no target.
     """
     asks_holder = wanted.status is not None or wanted.job or wanted.worker or wanted.id
     said = [item.name, item.room_id, *(word for holder in item.holders for word in (holder.job_name, holder.task_id))]
@@ -72,5 +72,5 @@ def _means_holder(wanted: TaskFilter, holder: TargetHolder) -> bool:
 
 
 def held_words(row: TargetRow, now: datetime) -> str:
-    """Return why a target is held, in words for the attention list."""
+    """Return why a target is held, for the attention list."""
     return f"{row.state} {age(since(row.item.since, now))}, {number(row.item.waiting)} wait"

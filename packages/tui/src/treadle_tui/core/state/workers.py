@@ -1,4 +1,4 @@
-"""Whether a worker is well: its state as the server says it, and its heartbeat as the clock says it."""
+"""Whether a worker is healthy: by the state that the server reports, and by the age of its heartbeat."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,10 +14,10 @@ from treadle_tui.core.draw.format import since
 from treadle_tui.core.draw.glyphs import Health
 
 BEATS_SHOWN = 12
-"""How many expected heartbeats are shown."""
+"""How many of the latest heartbeats are shown."""
 
 SLACK = 0.75
-"""Seconds that a heartbeat may be late on its way."""
+"""How many seconds a heartbeat may be delayed on its way."""
 
 
 Pace: TypeAlias = Literal["stuck", "slow", "usual"]
@@ -27,18 +27,18 @@ PACES: tuple[Pace, ...] = ("stuck", "slow", "usual")
 _UNKNOWN = Percentiles()
 
 STUCK_TIMES = 3.0
-"""How many times as long as 99 % of the runs take, one may take before someone should look."""
+"""A run may be stuck if it takes this many times as long as 99 % of its job's runs."""
 
 STUCK_LEAST = 60.0
-"""Seconds that no run is stuck before, however short the others were."""
+"""No run counts as stuck before this many seconds, however short the others were."""
 
 STUCK_OF = 20
-"""Of fewer runs than this nobody knows what is usual."""
+"""The least number of measured runs from which a usual length can be told."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run that a worker holds, against what is usual for its job."""
+    """A run that a worker holds, compared with the usual length of its job's runs."""
 
     task_id: str
     job: str
@@ -46,11 +46,11 @@ class RunRow:
     usual: Percentiles
 
     def seconds(self, now: datetime) -> float:
-        """Return for how long it has run."""
+        """Return how many seconds it has run."""
         return max(0.0, since(self.since, now) or 0.0)
 
     def pace(self, now: datetime) -> Pace:
-        """Return how its length compares: `slow` is what nine of ten runs are not."""
+        """Return how its length compares; `slow` means longer than nine out of ten runs."""
         seconds = self.seconds(now)
         long = float("inf") if self.usual.p99 is None else max(STUCK_LEAST, STUCK_TIMES * self.usual.p99)
         if self.usual.n >= STUCK_OF and seconds > long:
@@ -60,20 +60,20 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """A worker as the dashboard shows it: its health, and on demand what only those who look at it need."""
+    """A worker as the dashboard shows it: its health, and properties that are only computed when they are needed."""
 
     item: WorkerItem
     health: Health
     now: datetime
-    """The instant that the row tells of."""
+    """The time that the row is about."""
     quiet: float
     """Seconds since its last heartbeat."""
     silent: float
-    """Of these those in which it should have beaten as it is now expected to."""
+    """The part of `quiet` in which the current heartbeat interval applied."""
     seen: Sequence[bool]
-    """Whether each expected heartbeat came, the last one last; as far as they were watched from here."""
+    """Whether each expected heartbeat came, newest last, as far as this dashboard was watching."""
     usual: Mapping[str, Percentiles]
-    """How long runs of each job take."""
+    """The usual length of runs, by job."""
 
     @property
     def id(self) -> str:
@@ -82,30 +82,30 @@ class WorkerRow:
 
     @property
     def name(self) -> str:
-        """What people call it: group and name, or the end of its id."""
+        """Its display name: group and name, or the end of its id."""
         name = self.item.name or self.item.id[-8:]
         return f"{self.item.group}/{name}" if self.item.group else name
 
     def exported(self) -> dict[str, Any]:
-        """Return what is written of it to a file."""
+        """Return the fields that are written to an exported file."""
         return {**self.item.model_dump(mode="json"), "health": self.health}
 
     @property
     def beats(self) -> Sequence[bool]:
-        """Whether each expected heartbeat came, and each that is due by now."""
+        """Whether each expected heartbeat came, including those that are overdue now; newest last."""
         item = self.item
-        # What should have come since the last one; one more is still on its way.
+        # The heartbeats that are overdue since the last one, allowing for one on its way.
         due = int((self.silent - SLACK) / item.beat_seconds), int((self.quiet - SLACK) / item.idle_beat_seconds)
         return (*self.seen, *(False,) * min(max(0, *due), BEATS_SHOWN))[-BEATS_SHOWN:]
 
     @property
     def runs(self) -> Sequence[RunRow]:
-        """What it runs now, what has outlasted the usual the most first."""
+        """Its current runs, those that exceed the usual the most first."""
         return sorted(self._runs(), key=lambda run: (PACES.index(run.pace(self.now)), -run.seconds(self.now)))
 
     @property
     def stuck(self) -> Sequence[RunRow]:
-        """What it runs now and someone should look at, in no order: it is asked of every worker, whoever looks."""
+        """Its stuck runs, unsorted, because this is computed for every worker all the time."""
         return [run for run in self._runs() if run.pace(self.now) == "stuck"]
 
     def _runs(self) -> Iterator[RunRow]:
@@ -115,17 +115,17 @@ class WorkerRow:
 
     @property
     def away(self) -> float:
-        """Seconds since its connection broke, of one that is not back."""
+        """How many seconds ago its connection broke; 0 while it is connected."""
         return max(0.0, since(self.item.away_since, self.now) or 0.0)
 
     @property
     def lost(self) -> float:
-        """Seconds since it could have been given up as lost."""
+        """How many seconds ago it could first be declared lost; negative before that."""
         return self.quiet - self.item.lost_after_seconds
 
     @property
     def serves(self) -> bool:
-        """Whether it takes tasks, as far as one can tell from here."""
+        """Whether it takes tasks, as far as can be told from here."""
         return self.health in {"online", "busy"}
 
 
@@ -138,10 +138,10 @@ def worker_row(
     usual: Mapping[str, Percentiles] = MappingProxyType({}),
     was_late: bool = False,
 ) -> WorkerRow:
-    """Return the worker's row at `now`; `busy_for` is for how many seconds it has had runs, as seen from here.
+    """Return the worker's row at `now`; `busy_for` is how many seconds it has been seen with runs.
 
-    One that has just got work still beats at the idle pace until its first busy heartbeat is due. One that `was_late`
-    and has not beaten since is late still, whatever it is expected to do now.
+    A worker that has just got work keeps its idle interval until its first busy heartbeat is due. A worker that
+    `was_late` stays late until it sends a heartbeat, whatever is expected of it now.
     """
     quiet = max(0.0, since(item.last_heartbeat, now) or 0.0)
     silent = min(quiet, busy_for) if item.running else quiet
@@ -152,14 +152,14 @@ def worker_row(
 def _health(item: WorkerItem, *, quiet: float, silent: float, was_late: bool) -> Health:
     if item.state is WorkerState.LOST:
         return "lost"
-    # Two beats missed: one may be lost to a busy machine, and a watcher wants to know within five seconds.
+    # Late after two missed heartbeats: one may be delayed by a busy machine, and it should show within five seconds.
     if (
         was_late
         or silent > 2 * item.beat_seconds + SLACK
         or quiet > 2 * max(item.beat_seconds, item.idle_beat_seconds) + SLACK
     ):
         return "late"
-    # Its connection is known to have broken before a beat is missed.
+    # A broken connection is known before a heartbeat is missed.
     if item.away_since is not None:
         return "away"
     if item.state is WorkerState.DRAINING:
@@ -168,18 +168,18 @@ def _health(item: WorkerItem, *, quiet: float, silent: float, was_late: bool) ->
 
 
 class Beats:
-    """The heartbeats of each worker, as they were seen to come and to fail to come."""
+    """The history of each worker's heartbeats, received and missed, as seen from here."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[WorkerItem, deque[bool]]] = {}
         self._is_broken_off = False
 
     def break_off(self) -> None:
-        """Begin anew with what comes next: whether beats came meanwhile is not known, and none did to a dead server."""
+        """Start over with the next workers: beats missed while disconnected are unknown, or not the workers' fault."""
         self._is_broken_off = True
 
     def note(self, items: Iterable[WorkerItem]) -> None:
-        """Take the workers as they are now."""
+        """Record the workers' current heartbeats."""
         if self._is_broken_off:
             self._seen, self._is_broken_off = {}, False
         self._seen = {item.id: (item, self._after(item)) for item in items}
@@ -189,7 +189,7 @@ class Beats:
             return deque([True], maxlen=BEATS_SHOWN)
         before, strip = self._seen[item.id]
         if item.last_heartbeat > before.last_heartbeat:
-            # The longer of both paces counts: a worker that has just got work need not have hurried.
+            # Use the longer of both intervals: a worker that has just got work need not have changed its interval yet.
             pace = max(before.beat_seconds, item.beat_seconds)
             gap = since(before.last_heartbeat, item.last_heartbeat) or 0.0
             strip.extend([False] * min(BEATS_SHOWN, max(0, int((gap - SLACK) / pace))))
@@ -197,37 +197,37 @@ class Beats:
         return strip
 
     def of(self, worker_id: str) -> Sequence[bool]:
-        """Return whether each expected heartbeat of a worker came, the last one last."""
+        """Return whether each expected heartbeat of a worker came, newest last."""
         seen = self._seen.get(worker_id)
         return () if seen is None else seen[1]
 
 
 class Overdue:
-    """Which workers were late, until a heartbeat of theirs comes: losing its runs makes no worker well."""
+    """The workers that were late, until their next heartbeat: losing its runs doesn't make a worker healthy."""
 
     def __init__(self) -> None:
         self._since: dict[str, datetime] = {}
 
     def note(self, rows: Iterable[WorkerRow]) -> None:
-        """Take the workers' rows as they are now."""
+        """Record which workers are late now."""
         self._since = {row.id: row.item.last_heartbeat for row in rows if row.health == "late"}
 
     def includes(self, item: WorkerItem) -> bool:
-        """Return whether the worker was late, and has not beaten since."""
+        """Return whether the worker was late and has sent no heartbeat since."""
         return self._since.get(item.id) == item.last_heartbeat
 
 
 class BusySince:
-    """When each worker was first seen with work, by the steady clock."""
+    """When each worker was first seen with work, by the monotonic clock."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
 
     def note(self, items: Iterable[WorkerItem], steady: float) -> None:
-        """Take the workers as they are now."""
+        """Record which workers are busy now."""
         busy = {item.id for item in items if item.running}
         self._since = {key: self._since.get(key, steady) for key in busy}
 
     def busy_for(self, worker_id: str, steady: float) -> float:
-        """Return for how many seconds the worker has been busy; 0 for one that is not."""
+        """Return how many seconds the worker has been busy; 0 if it is not."""
         return steady - self._since.get(worker_id, steady)

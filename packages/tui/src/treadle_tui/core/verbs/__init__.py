@@ -1,1 +1,1 @@
-"""What the reader can do: the registry of actions, their keys and commands, and how they are carried out."""
+"""What the user can do: the registry of actions, their keys and commands, and how they are carried out."""

@@ -1,4 +1,4 @@
-"""What an action is: its name, its key, what it is called and where it works; and how a key is shown to people."""
+"""The definition of an action: name, keys, label, help and scopes; and how a key is displayed."""
 
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -20,32 +20,32 @@ Takes: TypeAlias = Literal[
 ]  # fmt: skip
 
 ARGUMENTS: dict[Takes, str] = {
-    "queue": "a queue's job, as @global:tasks:billing",
-    "filter": "a filter, as status:failed cam-1",
-    "order": "an order: queues and tasks have their own",
+    "queue": "a queue's job, such as @global:tasks:billing",
+    "filter": "a filter, such as status:failed cam-1",
+    "order": "a sort order: queues and tasks have different ones",
     "theme": "a theme's name",
-    "context": "a context of the configuration file",
-    "view": "a view of the configuration file",
-    "task": "a task's id, or how it begins",
-    "file": "a file's name",
-    "time": "a time in the recording, as 1m30, or a step, as +10 or -1m",
-    "factor": "a factor, as 0.5 or 8",
+    "context": "a context from the configuration file",
+    "view": "a view from the configuration file",
+    "task": "a task's id, or the beginning of it",
+    "file": "a file name",
+    "time": "a time in the recording, such as 1m30, or a step, such as +10 or -1m",
+    "factor": "a factor, such as 0.5 or 8",
     "span": "5min, hour or day",
-    "message": 'a message\'s name and its data, as approved {"by": "ann"}',
-    "step": "a step that the task keeps",
-    "flow": "a flow's id, as treadle flows lists it, or how it begins",
+    "message": 'a message\'s name and its data, such as approved {"by": "ann"}',
+    "step": "one of the task's steps",
+    "flow": "a flow's id, as treadle flows lists it, or the beginning of it",
 }
-"""What can stand behind a command, in words."""
+"""Descriptions of the arguments that commands take."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something that one can do with a key."""
+    """Something that the user can do with a key or a command."""
 
     name: str
-    """Unique; what the palette's command and the keymap call it."""
+    """Unique; used by `:` commands and the keymap."""
     key: str
-    """In Textual's spelling; several with commas; empty when it is a `:` command alone."""
+    """In Textual's spelling, separated by commas; empty for an action that is only a `:` command."""
     label: str
     """Two or three words for the footer."""
     help: str
@@ -53,14 +53,14 @@ class Action:
     scopes: frozenset[Scope] = field(default_factory=frozenset)
     """Where the key works: the focused pane or screen."""
     writes: bool = False
-    """Whether it changes anything on the server; such ones are off without a connection and with --read-only."""
+    """Whether it changes anything on the server; disabled without a connection and with --read-only."""
     footer: bool = True
     takes: Takes | None = None
-    """What may stand behind it as a `:` command; None when nothing may."""
+    """The kind of argument that it takes as a `:` command; None for no argument."""
     replay: bool = False
-    """Whether it steers the replay of a recording, and means nothing without one."""
+    """Whether it controls a replay, and is only available in one."""
     local: bool = False
-    """Whether it needs this machine's terminal or files, and so is off in a browser."""
+    """Whether it needs this machine's terminal or files, and is therefore disabled in a browser."""
 
 
 _CAPS = {
@@ -85,7 +85,7 @@ _CAPS = {
 
 
 def cap(key: str) -> str:
-    """Return a key of Textual's spelling as people know it: `^p` for `ctrl+p`."""
+    """Return a key in its common spelling: `^p` for Textual's `ctrl+p`."""
     if key.startswith("ctrl+"):
         return f"^{cap(key.removeprefix('ctrl+'))}"
     return _CAPS.get(key, key)

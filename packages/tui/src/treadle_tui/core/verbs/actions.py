@@ -1,4 +1,4 @@
-"""The one registry of actions: keys, footer, help, palette and documentation are all made of it."""
+"""The registry of actions, from which keys, footer, help, palette and documentation are generated."""
 
 from collections.abc import Iterator
 
@@ -8,12 +8,12 @@ from treadle_tui.core.verbs.steering_actions import STEERING
 
 
 def _move(name: str, key: str, label: str, said: str) -> Action:
-    """Return a move of the highlight, or of what is read."""
+    """Return an action that moves the highlight, or the text."""
     return Action(name, key, label, said, on(*LISTS, "detail"), footer=False)
 
 
 def _way(name: str, key: str, said: str, *, takes: Takes | None = None) -> Action:
-    """Return the way to a screen, which is called like it."""
+    """Return an action that goes to the screen or pane of the same name."""
     return Action(name, key, name, said, on("everywhere"), footer=False, takes=takes)
 
 
@@ -28,13 +28,13 @@ _MOVES = (
 
 _WAYS = (
     _way("queues", "1", "Go to the queues."),
-    _way("tasks", "2", "Go to the tasks of the highlighted queue, or of the one that is named.", takes="queue"),
+    _way("tasks", "2", "Go to the tasks of the highlighted or named queue.", takes="queue"),
     _way("workers", "3", "Go to the workers."),
-    _way("targets", "4", "Go to the targets: what holds each, and who waits."),
-    _way("schedules", "5", "Go to the schedules: next, last, paused."),
+    _way("targets", "4", "Go to the targets: what holds each, and what waits for it."),
+    _way("schedules", "5", "Go to the schedules: the next and last task of each, and which are paused."),
     _way("events", "6", "Go to the events: each transition as it happens."),
-    _way("failures", "7", "Go to the failures, in groups by what failed and where."),
-    _way("limits", "8", "Go to the limits: what is used, and who waits."),
+    _way("failures", "7", "Go to the failures, grouped by error and place."),
+    _way("limits", "8", "Go to the limits: how much of each is used, and how many tasks wait."),
     _way(
         "attention",
         "exclamation_mark",
@@ -47,7 +47,7 @@ ACTIONS: tuple[Action, ...] = (
         "open",
         "enter",
         "open",
-        "Open what is highlighted: a queue's or worker's tasks, a task, a target's holder, a schedule's last task,"
+        "Open the highlighted row: a queue's or worker's tasks, a task, a target's holder, a schedule's last task,"
         " a limit's keys.",
         on(*LISTS),
         takes="task",
@@ -56,18 +56,16 @@ ACTIONS: tuple[Action, ...] = (
         "back",
         "escape",
         "back",
-        "Go back: close the screen, leave the filter, forget the marks.",
+        "Go back: clear the marks or the filter, or close the screen.",
         on("everywhere"),
         footer=False,
     ),
-    Action(
-        "mark", "space", "mark", "Mark the task, or take its mark away; actions mean the marked tasks.", on("tasks")
-    ),
+    Action("mark", "space", "mark", "Mark or unmark the task; actions then apply to the marked tasks.", on("tasks")),
     Action(
         "mark-all",
         "asterisk",
         "mark all",
-        "Mark every task that the filter means, loaded or not; or none.",
+        "Mark every task that matches the filter, loaded or not; if all are marked, unmark them.",
         on("tasks"),
         footer=False,
     ),
@@ -76,14 +74,14 @@ ACTIONS: tuple[Action, ...] = (
         "dismiss",
         "d",
         "dismiss",
-        "Leave it out until it comes again, or grows worse.",
+        "Hide the alert until it comes again or gets worse.",
         on("attention"),
     ),
     Action(
         "undo",
         "u",
         "undo",
-        "Undo the last pause, resume, edit or cancel, within five seconds, where nobody has touched the task since.",
+        "Undo the last pause, resume, edit or cancel within five seconds, for tasks that nobody has changed since.",
         on("everywhere"),
         writes=True,
         footer=False,
@@ -92,7 +90,7 @@ ACTIONS: tuple[Action, ...] = (
         "report",
         "R",
         "report",
-        "Look through what the last action did to each task.",
+        "Show what the last action did to each task.",
         on("everywhere"),
         footer=False,
     ),
@@ -100,7 +98,7 @@ ACTIONS: tuple[Action, ...] = (
         "sort",
         "s",
         "sort",
-        "Sort by something else: queues by name, pending, oldest, failed, rate; tasks by position, age, change.",
+        "Change the order: queues by name, pending, oldest, failed or rate; tasks by position, age or last change.",
         on("queues", "tasks"),
         takes="order",
     ),
@@ -108,7 +106,7 @@ ACTIONS: tuple[Action, ...] = (
         "wide",
         "w",
         "wide",
-        "Show the job's whole name, or the whole payload, at the cost of other columns.",
+        "Show whole job names, or whole payloads, instead of some of the other columns.",
         on("queues", "tasks"),
         footer=False,
     ),
@@ -116,37 +114,39 @@ ACTIONS: tuple[Action, ...] = (
         "freeze",
         "z",
         "freeze",
-        "Let the list stand still, or go on; what changes meanwhile is counted.",
+        "Freeze the list, or let it continue; changes are counted while it is frozen.",
         on("tasks", "events", "logs"),
     ),
     Action(
         "follow",
         "F",
         "follow",
-        "Follow: the highlight stays with the newest, or with what comes first; in a task's log with its end.",
+        "Follow: keep the highlight on the first or newest row; in a task's log, on its end.",
         on("tasks", "events", "logs", "detail"),
         footer=False,
     ),
-    Action("left", "left,h", "left", "Show what stands further left in long lines.", on("detail"), footer=False),
-    Action("right", "right,l", "right", "Show what stands further right in long lines.", on("detail"), footer=False),
-    Action("next-sheet", "tab", "sheets", "Turn to the task's next sheet.", on("detail")),
-    Action("last-sheet", "shift+tab", "last sheet", "Turn to the sheet before.", on("detail"), footer=False),
-    Action("fold", "enter,space", "fold", "Unfold or fold what begins in the line.", on("detail"), footer=False),
-    Action("wrap", "w", "wrap", "Wrap lines that are too long, or cut them off.", on("detail")),
+    Action("left", "left,h", "left", "Scroll long lines to the left.", on("detail"), footer=False),
+    Action("right", "right,l", "right", "Scroll long lines to the right.", on("detail"), footer=False),
+    Action("next-sheet", "tab", "sheets", "Go to the task's next sheet.", on("detail")),
+    Action("last-sheet", "shift+tab", "prev sheet", "Go to the previous sheet.", on("detail"), footer=False),
+    Action(
+        "fold", "enter,space", "fold", "Unfold or fold the block that begins on the line.", on("detail"), footer=False
+    ),
+    Action("wrap", "w", "wrap", "Wrap long lines, or cut them off.", on("detail")),
     Action(
         "next-match",
         "n",
         "next",
-        "Go to the next place of what was looked for.",
+        "Go to the next match.",
         on("detail"),
         footer=False,
     ),
-    Action("last-match", "N", "last", "Go to the place before.", on("detail"), footer=False),
+    Action("last-match", "N", "last", "Go to the previous match.", on("detail"), footer=False),
     Action(
         "flow",
         "T",
         "flow",
-        "Show the flow that the task is of, or the one that is named, as a tree.",
+        "Show the task's flow, or the named one, as a tree.",
         on("detail"),
         takes="flow",
     ),
@@ -155,7 +155,7 @@ ACTIONS: tuple[Action, ...] = (
         "filter",
         "slash",
         "filter",
-        "Filter the list: status:pending,running target:cam-1 some text. In a task: find in the sheet.",
+        "Filter the list, for example status:pending,running target:cam-1 some text. In a task: search the sheet.",
         on("everywhere"),
         takes="filter",
     ),
@@ -163,7 +163,7 @@ ACTIONS: tuple[Action, ...] = (
         "view",
         "V",
         "view",
-        "Show a saved view: a filter by its name in the configuration file, for every queue unless it names one.",
+        "Show a saved view: a filter from the configuration file, for all queues unless it names one.",
         on("everywhere"),
         footer=False,
         takes="view",
@@ -172,7 +172,7 @@ ACTIONS: tuple[Action, ...] = (
         "retry-failed",
         "f",
         "retry failed",
-        "Retry all failed tasks of the queue, or of every one.",
+        "Retry all failed tasks of the queue, or of all queues.",
         on("queues"),
         writes=True,
         footer=False,
@@ -181,7 +181,7 @@ ACTIONS: tuple[Action, ...] = (
         "resolve",
         "S",
         "resolve",
-        "Settle all failed tasks of the group, as completed by hand.",
+        "Settle all failed tasks of the group as completed by hand.",
         on("failures"),
         writes=True,
     ),
@@ -193,13 +193,13 @@ ACTIONS: tuple[Action, ...] = (
         "Copy the task's id, or the queue's or worker's name, to the clipboard.",
         on(*LISTS, "detail"),
     ),
-    Action("command", "colon", "command", "Type a command, with what it is about behind it.", on("everywhere")),
+    Action("command", "colon", "command", "Type a command and its argument.", on("everywhere")),
     Action("palette", "ctrl+p", "palette", "Find an action by its name.", on("everywhere")),
     Action(
         "logs",
         "l",
         "logs",
-        "Read the logs of the listed tasks, of the queue or of the worker as one, as they are written.",
+        "Show the logs of the listed tasks, the queue or the worker as one live log.",
         on("queues", "tasks", "workers"),
         footer=False,
     ),
@@ -207,7 +207,7 @@ ACTIONS: tuple[Action, ...] = (
         "span",
         "t",
         "charts",
-        "Draw the charts over five minutes, an hour or a day, as far as the server has measured.",
+        "Switch the charts to five minutes, an hour or a day, as far back as the server has measured.",
         on("everywhere"),
         footer=False,
         takes="span",
@@ -216,7 +216,7 @@ ACTIONS: tuple[Action, ...] = (
         "theme",
         "",
         "theme",
-        "Show it in other colours: the next theme, or the one that is named.",
+        "Switch to the next theme, or to the named one.",
         on("everywhere"),
         footer=False,
         takes="theme",
@@ -225,19 +225,19 @@ ACTIONS: tuple[Action, ...] = (
         "context",
         "",
         "context",
-        "Go to another server of the configuration file, or tell which there are.",
+        "Switch to another server from the configuration file, or list them.",
         on("everywhere"),
         footer=False,
         takes="context",
     ),
-    Action("rewind", "J", "back 10s", "Show the recording from ten seconds before.", on("everywhere"), replay=True),
-    Action("play", "K", "play or stop", "Stop the recording, or let it go on.", on("everywhere"), replay=True),
-    Action("skip", "L", "on 10s", "Show the recording from ten seconds later.", on("everywhere"), replay=True),
+    Action("rewind", "J", "back 10s", "Go back ten seconds in the recording.", on("everywhere"), replay=True),
+    Action("play", "K", "play or stop", "Stop or continue the recording.", on("everywhere"), replay=True),
+    Action("skip", "L", "on 10s", "Go forward ten seconds in the recording.", on("everywhere"), replay=True),
     Action(
         "seek",
         "",
         "seek",
-        "Show the recording from a moment: 1m30 from its start, or +10 or -1m from here.",
+        "Go to a moment in the recording: 1m30 from its start, or +10 or -1m from here.",
         on("everywhere"),
         footer=False,
         takes="time",
@@ -247,7 +247,7 @@ ACTIONS: tuple[Action, ...] = (
         "speed",
         "",
         "speed",
-        "Show the recording faster or slower: 8 is eight times as fast.",
+        "Play the recording faster or slower: 8 is eight times as fast.",
         on("everywhere"),
         footer=False,
         takes="factor",
@@ -258,32 +258,34 @@ ACTIONS: tuple[Action, ...] = (
         "suspend",
         "ctrl+z",
         "to the shell",
-        "Go to the shell; its fg brings the dashboard back.",
+        "Suspend the dashboard; fg in the shell brings it back.",
         on("everywhere"),
         footer=False,
         local=True,
     ),
-    Action("quit", "q,ctrl+q", "quit", "Leave the dashboard; tasks and workers go on.", on("everywhere"), footer=False),
+    Action(
+        "quit", "q,ctrl+q", "quit", "Quit the dashboard; tasks and workers carry on.", on("everywhere"), footer=False
+    ),
 )
 """Every action, in the order of the footer and the help."""
 
 BY_NAME = {action.name: action for action in ACTIONS}
 
 MOVES = frozenset(action.name for action in _MOVES)
-"""What a list or a text carries out by itself."""
+"""The actions that lists and texts carry out themselves."""
 
 SIDEWAYS = {"left": -1, "right": 1}
-"""What a text carries out by itself, and its direction."""
+"""The sideways moves, which texts carry out themselves, with their direction."""
 
 WAYS = frozenset(action.name for action in _WAYS)
-"""What leads to the pane or screen of its name."""
+"""The actions that go to the pane or screen of their name."""
 
 
 def offered(scope: Scope, *, read_only: bool, replay: bool = False, web: bool = False) -> Iterator[Action]:
-    """Yield what can be done here at all: the scope's own actions, then those that work everywhere.
+    """Yield the actions that are available here: the scope's own, then those that work everywhere.
 
-    `read_only` leaves out what writes, `web` what needs this machine's terminal or files; what steers a recording is
-    there in its `replay` alone.
+    `read_only` leaves out those that write, and `web` those that need this machine's terminal or files. Those that
+    control a replay are only included with `replay`.
     """
     for wanted in dict.fromkeys((scope, "everywhere")):
         for action in ACTIONS:

@@ -1,4 +1,4 @@
-"""The `:` commands: every action of the registry by its name, with what it is about behind it."""
+"""The `:` commands: every action of the registry by its name, followed by its argument."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -9,19 +9,19 @@ from treadle_tui.core.verbs.action import ARGUMENTS, Action, Takes
 from treadle_tui.core.verbs.actions import ACTIONS, BY_NAME
 
 Choices = Callable[[Takes, str], Iterable[str]]
-"""Gives what could stand where an argument is begun."""
+"""Returns the possible completions of a partly typed argument."""
 
 SHORT = {"q": "quit", "q!": "quit", "h": "help"}
-"""What fingers type."""
+"""Short forms from other programs, such as vim."""
 
 
 class CommandError(ValueError):
-    """A command that can't be carried out: what is wrong, and what to write instead."""
+    """An invalid command: what is wrong, and what to type instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """An action, and what was written behind its name; empty when nothing was."""
+    """An action and its argument, empty if there is none."""
 
     action: Action
     argument: str = ""
@@ -29,28 +29,28 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A whole line that could be meant, and what it would do."""
+    """A completed line, and what it would do."""
 
     line: str
     help: str
 
 
 def read_command(line: str) -> Command:
-    """Return the command that a line means, with or without its colon; names may be written with spaces.
+    """Parse a command line, with or without its colon; names may be written with spaces.
 
-    Raises `CommandError` for a name that there is not, and for words behind a command that takes none.
+    Raises `CommandError` for an unknown name, and for an argument to a command that takes none.
     """
     text = line.strip().removeprefix(":").strip()
     if not text:
-        raise CommandError("type a command, as filter status:failed; tab completes it")
+        raise CommandError("type a command, such as filter status:failed; tab completes it")
     action, rest = _named(text)
     if rest and action.takes is None:
-        raise CommandError(f'{action.name} takes nothing behind it: leave "{rest}" out')
+        raise CommandError(f'{action.name} takes no argument: remove "{rest}"')
     return Command(action, rest)
 
 
 def _named(text: str) -> tuple[Action, str]:
-    """Return the action whose name the line begins with, the longest one, and what follows it."""
+    """Return the action with the longest name that the line starts with, and the rest of the line."""
     words = list(re.finditer(r"\S+", text))
     for count in range(min(len(words), 3), 0, -1):
         name = "-".join(word[0] for word in words[:count])
@@ -62,19 +62,19 @@ def _named(text: str) -> tuple[Action, str]:
     if len(begun) == 1:
         return begun[0], text[words[0].end() :].strip()
     if begun:
-        raise CommandError(f'"{first}" begins {_listed(action.name for action in begun)}: write more of it')
+        raise CommandError(f'"{first}" could be {_listed(action.name for action in begun)}: type more of it')
     close = get_close_matches(first, list(BY_NAME), n=1)
-    meant = f'do you mean "{close[0]}"?' if close else "? shows all of them"
-    raise CommandError(f'there is no command "{first}"; {meant}')
+    meant = f'did you mean "{close[0]}"?' if close else "? shows all of them"
+    raise CommandError(f'unknown command "{first}": {meant}')
 
 
 def wanted(action: Action) -> str:
-    """Return what must stand behind a command, in words."""
-    return f"{action.name} wants {ARGUMENTS[action.takes]}" if action.takes is not None else ""
+    """Return a sentence about the argument that a command needs."""
+    return f"{action.name} needs {ARGUMENTS[action.takes]}" if action.takes is not None else ""
 
 
 def complete(line: str, offered: Iterable[Action], choices: Choices) -> list[Completion]:
-    """Return the lines that a begun one could become, the likeliest first."""
+    """Return the possible completions of a line, likeliest first."""
     text = line.lstrip().removeprefix(":").lstrip()
     known = {action.name: action for action in offered}
     for name in sorted(known, key=len, reverse=True):
@@ -98,7 +98,7 @@ def _line(action: Action) -> str:
 
 
 def begun_with(part: str, names: Iterable[str]) -> list[str]:
-    """Return the names that begin with a part, then those that hold it, whatever the case."""
+    """Return the names that start with a part, then those that contain it, ignoring case."""
     low = part.casefold()
     found = sorted(names)
     starting = [name for name in found if name.casefold().startswith(low)]
@@ -107,11 +107,11 @@ def begun_with(part: str, names: Iterable[str]) -> list[str]:
 
 def _listed(names: Iterable[str]) -> str:
     *most, last = sorted(names)
-    return f"{', '.join(most)} and {last}" if most else last
+    return f"{', '.join(most)} or {last}" if most else last
 
 
 class History:
-    """The lines that were typed, the newest last; each stands once."""
+    """The lines typed so far, newest last, without duplicates."""
 
     def __init__(self, *, most: int = 200) -> None:
         self._lines: list[str] = []
@@ -120,25 +120,25 @@ class History:
         self._draft = ""
 
     def add(self, line: str) -> None:
-        """Keep a line."""
+        """Add a line as the newest."""
         if line in self._lines:
             self._lines.remove(line)
         self._lines = [*self._lines, line][-self._most :]
         self.leave()
 
     def leave(self) -> None:
-        """Begin again at the end."""
+        """Go back to the end, where a new line is typed."""
         self._at, self._draft = len(self._lines), ""
 
     def older(self, now: str) -> str:
-        """Return the line before; what is written `now` is kept for the way back."""
+        """Return the previous line; the text `now` is kept to come back to."""
         if self._at >= len(self._lines):
             self._draft = now
         self._at = max(0, self._at - 1)
         return self._lines[self._at] if self._lines else now
 
     def newer(self, now: str) -> str:
-        """Return the line behind, at last what was being written."""
+        """Return the next line, and after the last one the text that was being typed."""
         if self._at >= len(self._lines):
             return now
         self._at += 1

@@ -1,4 +1,4 @@
-"""A task as a text: to be read in a pager, or to be changed in an editor and read back."""
+"""A task as text: to read in a pager, or to change in an editor and parse again."""
 
 import json
 import re
@@ -23,20 +23,20 @@ from treadle_tui.core.verbs.plan import Refusal
 
 
 def _words(name: str) -> str:
-    """Return what an option means, what null stands for, and how it looks."""
+    """Return the help text of an option: its meaning, what null means, and an example."""
     option = OPTIONS[name]
     null = f"; null for {option.null}" if option.null else ""
     return f"{option.help}{null}" + (f": {option.example}" if option.example else "")
 
 
 _KINDS = (TaskTimes, TaskTraits, TaskOptions)
-"""What is one task's own comes first, what it shares with others of its job last."""
+"""In the order of the text: first what belongs to one task, last what it shares with others of its job."""
 
 FIELDS = {
-    "payload": "what the function gets; checked against the job's schema",
+    "payload": "the function's arguments; checked against the job's schema",
     **{name: _words(name) for kind in _KINDS for name in kind.__annotations__ if name != "delay"},
 }
-"""What can be changed, with what it means; `scheduled_at` says what a delay would."""
+"""The fields that can be edited, with their help; `delay` is left out in favour of `scheduled_at`."""
 
 _NOT_ASCII = re.compile(r"[^\n -~]")
 
@@ -45,23 +45,23 @@ Changes: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """Why a text can't be taken, a line for each reason."""
+    """The problems of an edited text, one line each."""
 
     problems: tuple[str, ...]
 
 
 def editable(task: TaskItem) -> Refusal | None:
-    """Return why a task can't be edited now, or None."""
+    """Return why a task can't be edited now, or None if it can."""
     if task.status in LEASED:
-        return Refusal(f"can't edit what is {task.status.value}: pause or cancel it first")
+        return Refusal(f"can't edit a {task.status.value} task: pause or cancel it first")
     return None
 
 
 def values(task: TaskItem) -> Changes:
-    """Return what can be changed of a task, as it is."""
+    """Return the current values of a task's editable fields."""
     found = task.model_dump(mode="json", include=set(FIELDS))
     if task.status not in WAITING:
-        # A copy is due at once and in time, unless the reader says otherwise.
+        # The task will be copied: by default the copy is due at once and has no deadline.
         found["scheduled_at"] = found["deadline"] = None
     found["tags"], found["scopes"] = found["tags"] or {}, found["scopes"] or []
     return {name: found[name] for name in FIELDS}
@@ -69,9 +69,9 @@ def values(task: TaskItem) -> Changes:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A text about a task, and the task as it was when the text was begun.
+    """An edited text, with the task as it was when editing began.
 
-    Submitted once more as it is, the copy that it stands for has the same id: of the two one counts.
+    A copy keeps its id when it is submitted again unchanged, so that it counts only once.
     """
 
     task: TaskItem
@@ -79,13 +79,13 @@ class Written:
     copy_id: str = field(default_factory=new_id)
 
     def edited(self, text: str) -> "Written":
-        """Return this one when it says that, else another one."""
+        """Return this if the text is unchanged, otherwise a new one."""
         return self if text == self.text else Written(self.task, text)
 
     def again(self, task: TaskItem) -> "Written":
-        """Return it as one goes on with it: of a task that is another one by now, what was changed stands in it alone.
+        """Return the text to continue with; if the task has changed meanwhile, the edits applied to its new version.
 
-        A text that can't be read stays as it is, and is about what the task was: the server refuses to take it.
+        A text that can't be parsed stays as it is and belongs to the old version, so the server will refuse it.
         """
         if self.task.version == task.version or isinstance(changes := read_edit(self.text, self.task), Wrong):
             return self
@@ -93,16 +93,16 @@ class Written:
 
 
 def edit_text(task: TaskItem, changes: Mapping[str, Any] = MappingProxyType({})) -> str:
-    """Return the text to be changed: JSON, with comments on lines of their own that begin with `//`."""
+    """Return the text to edit: JSON, with comments on separate lines that begin with `//`."""
     what = (
-        "Save and leave to change it; it keeps its place in the queue."
+        "Save and close to change it; it keeps its place in the queue."
         if task.status in WAITING
-        else f"It is {task.status.value} and stays so: what you save is submitted as a new task."
+        else f"It is {task.status.value} and won't change: what you save is submitted as a new task."
     )
     notes = [
         f"Task {task.id} of {clean(task.job_name)}",
         what,
-        "Nothing happens when you change nothing, or leave the file empty.",
+        "If you change nothing, or leave the file empty, nothing happens.",
         "",
         *(f"{name}: {words}" for name, words in FIELDS.items()),
     ]
@@ -110,7 +110,7 @@ def edit_text(task: TaskItem, changes: Mapping[str, Any] = MappingProxyType({}))
 
 
 def read_edit(text: str, task: TaskItem) -> Changes | Wrong:
-    """Return what was changed in a text of `edit_text`, nothing for nothing; or all that is wrong with it."""
+    """Parse a text made by `edit_text`; return the changes (empty if there are none), or everything that is wrong."""
     body = "\n".join("" if line.lstrip().startswith("//") else line for line in text.splitlines())
     if not body.strip():
         return {}
@@ -119,9 +119,9 @@ def read_edit(text: str, task: TaskItem) -> Changes | Wrong:
     except ValueError as error:
         return Wrong((str(error),))
     if not isinstance(given, dict):
-        return Wrong(("the whole must be one object: { … }",))
+        return Wrong(("it must be a single JSON object: { … }",))
     if unknown := sorted(given.keys() - FIELDS.keys()):
-        return Wrong(tuple(f"there is no {clean(name)!r}: it is one of {', '.join(FIELDS)}" for name in unknown))
+        return Wrong(tuple(f"unknown field {clean(name)!r}: use one of {', '.join(FIELDS)}" for name in unknown))
     present = values(task)
     changes = {name: value for name, value in given.items() if _identity(value) != _identity(present[name])}
     problems = tuple(_problems(changes, task))
@@ -129,12 +129,12 @@ def read_edit(text: str, task: TaskItem) -> Changes | Wrong:
 
 
 def _identity(value: object) -> str:
-    """Return a text that two values share that are the same JSON: to Python 1, 1.0 and true are one."""
+    """Return a text that is equal only for equal JSON: in Python, 1, 1.0 and true compare as equal."""
     return json.dumps(value, sort_keys=True)
 
 
 def read_json(text: str) -> Any:
-    """Return what a text is as JSON. Raises `ValueError`, which says where it is none."""
+    """Parse a text as JSON. Raises `ValueError`, with the line and column of the problem."""
     try:
         return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_each_once)
     except json.JSONDecodeError as error:
@@ -147,7 +147,7 @@ def _problems(changes: Changes, task: TaskItem) -> Iterator[str]:
     if not changes:
         return
     missing = [name for name in FIELDS if name not in CLEARED and name in changes and changes[name] is None]
-    yield from (f"{name}: may not be null" for name in missing)
+    yield from (f"{name}: must not be null" for name in missing)
     if not (others := {name: value for name, value in changes.items() if name not in missing}):
         return
     try:
@@ -160,19 +160,19 @@ def _problems(changes: Changes, task: TaskItem) -> Iterator[str]:
 
 
 def copy_of(task: TaskItem, changes: Changes) -> dict[str, Any]:
-    """Return a submission like `task` with the changes: an element of the `tasks` of a `submit`."""
+    """Return a submission for a copy of `task` with the changes: an element of the `tasks` of a `submit`."""
     whole = {**values(task), **changes, "job": task.job_name}
     return {name: value for name, value in whole.items() if value not in (None, [], {})}
 
 
 def former(task: TaskItem, changes: Mapping[str, Any]) -> Changes:
-    """Return what an edit back to `task` names."""
+    """Return the changes of an edit that restores `task`."""
     present = task.model_dump(mode="json", include=set(FIELDS))
     return {name: present[name] for name in changes}
 
 
 def reading_text(task: TaskItem, now: datetime) -> str:
-    """Return a task to be read: what it is, then its payload, result, checkpoint and error; nothing in it is obeyed."""
+    """Return a task as text to read: its fields, then payload, result, checkpoint, progress and error, all escaped."""
     facts = task.model_dump(mode="json", exclude={"payload", "result", "checkpoint", "error", "progress"})
     head = "".join(f"{name:<18}{_word(value)}\n" for name, value in facts.items() if value not in (None, {}, []))
     parts = [f"Task {task.id}, as it was at {now.isoformat(timespec='seconds')}\n\n{head}"]
@@ -197,7 +197,7 @@ def _json(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    """Return JSON with what a terminal would obey spelt out; within strings it is read as the same."""
+    """Return JSON with control characters escaped, which parses to the same value."""
     return _NOT_ASCII.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
 
 
@@ -205,10 +205,10 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"the name {clean(name)!r} stands twice in one object: leave one of them")
+            raise ValueError(f"duplicate name {clean(name)!r} in an object: remove one of them")
         found[name] = value
     return found
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON: write a number, a text or null")
+    raise ValueError(f"{name} is not valid JSON: write a number, a string or null")

@@ -1,4 +1,4 @@
-"""Follows a flow: reads it anew when the queues of its tasks have changed, and says why where it can't."""
+"""Follows a flow: reads it again when its tasks' queues have changed, and reports why if it can't."""
 
 from collections.abc import Mapping
 
@@ -10,15 +10,15 @@ from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.state.flow import is_open
 from treadle_tui.core.state.model import Model
 
-EVERY = 0.5
-"""Seconds between two looks at the least; and ten times as many as the last answer took."""
+LEAST_SECONDS = 0.5
+"""The least number of seconds between two reads; also at least ten times as long as the last answer took."""
 
-AT_LAST = 5.0
-"""Seconds after which an open flow is read anew in any case: a queue's counts don't tell of all that may change."""
+MOST_SECONDS = 5.0
+"""Seconds after which an open flow is read in any case: the counts of queues don't show every change."""
 
 
 class FlowReader:
-    """Asks for one flow, and for nothing while nothing happens: the kept counts of its queues tell when it does."""
+    """Reads one flow, but only when something happens: changed counts of its queues are the sign."""
 
     def __init__(self, feed: Feed, model: Model, flow_id: str) -> None:
         self._feed = feed
@@ -28,22 +28,22 @@ class FlowReader:
         self._took = 0.0
         self._is_asking = False
         self._seen: object = None
-        """The signs of when it was last read; None where the server refused to tell, and is asked a while later."""
+        """The signs at the last read; None if the server refused it, to be asked again a while later."""
         self._gone_in: int | None = None
-        """The connection whose server has the flow no more, by how many snapshots there were; None while it is there.
+        """The snapshot count of the connection whose server no longer has the flow; None while it exists.
 
-        No sign tells that it came back: it is asked for again when another connection stands.
+        Nothing signals that it is back, so it is only requested again over a new connection.
         """
         self.view: FlowView | None = None
-        """The flow as it was last read; None before it was."""
+        """The flow as last read; None before the first read."""
 
     @property
     def is_gone(self) -> bool:
-        """Whether it was there, and the server has it no more."""
+        """Whether the flow existed, and the server no longer has it."""
         return self._gone_in is not None
 
     def take_turn(self) -> bool:
-        """Return whether it is time to read it; who is told so does, and nobody else is told before that is done."""
+        """Return whether to read the flow now. If True, the caller must do so; until then, no other gets True."""
         if self._is_asking or not self._is_due():
             return False
         self._is_asking = True
@@ -53,15 +53,15 @@ class FlowReader:
         if not self._model.link.live or self._gone_in == self._model.counts.generation:
             return False
         quiet = self._model.clock.steady() - self._asked_at
-        if quiet < max(EVERY, 10 * self._took):
+        if quiet < max(LEAST_SECONDS, 10 * self._took):
             return False
-        if self.view is None or self._seen is None or (is_open(self.view) and quiet >= AT_LAST):
-            return quiet >= AT_LAST
+        if self.view is None or self._seen is None or (is_open(self.view) and quiet >= MOST_SECONDS):
+            return quiet >= MOST_SECONDS
         return self._seen != self._signs(self._model.counts.rows)
 
     async def look(self) -> None:
-        """Read it. Raises `ProblemError` or `ConnectionFailed`."""
-        # What changes while the answer is on its way is seen the next time.
+        """Read the flow. Raises `ProblemError` or `ConnectionFailed`."""
+        # Take the counts first: changes while the answer is on its way are then seen next time.
         self._asked_at, counts = self._model.clock.steady(), self._model.counts.rows
         generation = self._model.counts.generation
         try:
@@ -81,12 +81,12 @@ class FlowReader:
         self._seen = self._signs(counts)
 
     def usual(self) -> dict[str, float]:
-        """Return how many seconds the tasks of each of its queues take on average, where that is known."""
+        """Return how many seconds the tasks of its queues take on average, as far as known."""
         jobs = self._model.jobs.rows.values()
         known = {job.full_name: job.stats.completed_run for job in jobs if job.stats is not None}
         return {name: run.mean for name, run in known.items() if run is not None and run.mean is not None}
 
     def _signs(self, counts: Mapping[str, Mapping[str, int]]) -> object:
-        """Return what is different when anything of its queues has changed, or the connection is another one."""
+        """Return a value that differs once anything in its queues, or the connection, has changed."""
         assert self.view is not None
         return self._model.counts.generation, {task.job_name: counts.get(task.job_name) for task in self.view.tasks}

@@ -1,4 +1,4 @@
-"""The table of keys and commands for the documentation, made of the registry."""
+"""Generates the tables of keys and commands for the documentation from the registry."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from treadle_tui.core.verbs.scopes import SCOPE_TITLES, Scope
 
 
 def key_table(keymap: Keymap) -> str:
-    """Return a Markdown table for each pane and screen, those that work everywhere last."""
+    """Return a Markdown table for each pane and screen, with those that work everywhere last."""
     return "\n".join(_table(scope, title, keymap) for scope, title in SCOPE_TITLES.items())
 
 

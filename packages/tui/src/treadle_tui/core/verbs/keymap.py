@@ -1,4 +1,4 @@
-"""Which key does what: the registry's keys, and the reader's own instead of them."""
+"""Which key does what: the registry's keys, with the user's own in place of some."""
 
 import re
 import unicodedata
@@ -22,14 +22,14 @@ _RENAMED = {
     "plus_sign": "plus",
     "low_line": "underscore",
 }
-"""Textual's own names of some characters."""
+"""Textual's own names for some characters."""
 
 _ALIASES = {"esc": "escape", "return": "enter", "pgup": "pageup", "pgdn": "pagedown", "del": "delete"}
 _MODIFIED = re.compile(r"(?:(?:ctrl|shift|alt)\+)+(.+)|\^(.)")
 
 
 class KeymapError(ValueError):
-    """A keymap that can't be used; `action` is the entry that is wrong."""
+    """An invalid keymap; `action` is the entry that is wrong."""
 
     def __init__(self, message: str, action: str) -> None:
         super().__init__(message)
@@ -37,36 +37,35 @@ class KeymapError(ValueError):
 
 
 class Keymap:
-    """The registry's keys with some replaced; an entry may hold several keys with commas between."""
+    """The registry's keys with some replaced; an entry may have several keys, separated by commas."""
 
     def __init__(self, keys: Mapping[str, str] | None = None) -> None:
         self.own = dict(keys or {})
-        """The replaced ones: an action's name, and its keys in Textual's spelling."""
+        """The replacements: keys in Textual's spelling by the action's name."""
 
     def keys(self, action: Action) -> str:
-        """Return an action's keys in Textual's spelling; empty when it has none."""
+        """Return an action's keys in Textual's spelling; empty if it has none."""
         return self.own.get(action.name, action.key)
 
     def cap(self, action: Action | str) -> str:
-        """Return an action's first key as people know it; `:name` when it has none."""
+        """Return the common spelling of an action's first key, or `:name` if it has none."""
         found = BY_NAME[action] if isinstance(action, str) else action
         return next(iter(self.caps(found)), f":{found.name}")
 
     def caps(self, action: Action) -> list[str]:
-        """Return all of an action's keys as people know them."""
+        """Return the common spellings of all of an action's keys."""
         return [cap(key) for key in self.keys(action).split(",") if key]
 
 
 def read_keymap(table: Mapping[str, object]) -> Keymap:
-    """Return the keymap that a table of action = "key" means; a list or commas give an action several keys.
+    """Parse a table of action = "key"; an action may have several keys, as a list or separated by commas.
 
-    Raises `KeymapError` for an action that there is not, a key that there is not, and two actions in one place that
-    would share a key.
+    Raises `KeymapError` for an unknown action or key, and if two actions in the same place would share a key.
     """
     own: dict[str, str] = {}
     for name, value in table.items():
         if name not in BY_NAME:
-            raise KeymapError(f'there is no action "{name}"{_instead(name, BY_NAME)}', name)
+            raise KeymapError(f'unknown action "{name}"{_instead(name, BY_NAME)}', name)
         own[name] = ",".join(_key(part, name) for part in _parts(value, name))
     keymap = Keymap(own)
     _refuse_clashes(keymap)
@@ -77,8 +76,8 @@ def _parts(value: object, action: str) -> list[str]:
     given = value if isinstance(value, list) else [value]
     texts = [key for key in given if isinstance(key, str) and key]
     if not texts or len(texts) < len(given):
-        raise KeymapError(f'{action}: a key is a text, as {action} = "f5", or a list of such', action)
-    # A comma alone is the key of that name.
+        raise KeymapError(f'{action}: write a key as a string, such as {action} = "f5", or a list of keys', action)
+    # A comma alone is the comma key.
     return [part.strip() or part for text in texts for part in (text.split(",") if len(text) > 1 else [text])]
 
 
@@ -95,7 +94,7 @@ def _key(written: str, action: str) -> str:
     if known in _NAMED or known in _CHARACTERS:
         return known
     raise KeymapError(
-        f'{action}: there is no key "{written}": write a character, or a name as ctrl+k, f5, pagedown', action
+        f'{action}: unknown key "{written}": write a character, or a name such as ctrl+k, f5 or pagedown', action
     )
 
 
@@ -119,8 +118,7 @@ def _refuse_clashes(keymap: Keymap) -> None:
                     wrong = action if action.name in keymap.own else other
                     where = "" if scope == "everywhere" else f" in {scope}"
                     raise KeymapError(
-                        f'{action.name} and {other.name} would both have the key "{cap(key)}"{where}:'
-                        " give one of them another",
+                        f'{action.name} and {other.name} both use the key "{cap(key)}"{where}: change one of them',
                         wrong.name,
                     )
 
@@ -129,4 +127,4 @@ def _instead(name: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(name, list(known), n=1)
-    return f'; do you mean "{close[0]}"?' if close else "; `treadle watch --keys` lists them"
+    return f': did you mean "{close[0]}"?' if close else ": `treadle watch --keys` lists them"

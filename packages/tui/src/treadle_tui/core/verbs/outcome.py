@@ -1,4 +1,4 @@
-"""What a bulk action did: the line that is told, a word for each task, and how to take it back."""
+"""The result of a bulk action: its summary, the outcome for each task, and how to undo it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,40 +14,40 @@ from treadle_tui.core.verbs.action import PAST, Verb
 from treadle_tui.core.verbs.plan import UNDO_SECONDS, Ask, Outcome, Plan, Report, Undo
 
 PORTION = 1000
-"""How many tasks a request names; each portion is one transaction, and others get their turn between."""
+"""How many tasks a request names. Each portion is one transaction, and other requests get their turn in between."""
 
 NAMED = 3
-"""How many of the tasks that an undo could not bring back are named in its line; `report` shows all."""
+"""How many of the tasks that an undo could not restore are named in its summary; `report` shows all."""
 
 STOPPING_SECONDS = 30.0
-"""For how long what could not be taken back yet can be: code that was told to stop may tidy up first."""
+"""How long to keep offering an undo for tasks that are still being stopped: their code may tidy up first."""
 
-UNKNOWN = "not known: the answer never came"
-NOT_ASKED = "left alone: it broke off before this one"
-CHANGED = "it was changed since"
-PAUSING = "somebody else has asked it to pause already"
-STOPPING = "its worker was still stopping it"
+UNKNOWN = "unknown: no answer came"
+NOT_ASKED = "not tried: the request failed before this one"
+CHANGED = "it has changed since"
+PAUSING = "somebody else has already asked it to pause"
+STOPPING = "its worker had not stopped it yet"
 
 INVERSE: dict[Verb, Verb] = {"cancel": "rerun", "pause": "resume", "resume": "pause"}
 
 _RESTORES: dict[Verb, frozenset[Status]] = {
-    "cancel": WAITING - {Status.SCHEDULED},  # a rerun does not wait for the time that was given: it runs at once
+    "cancel": WAITING - {Status.SCHEDULED},  # not scheduled ones: a rerun ignores the time and runs at once
     "pause": ADMITS["pause"],
     "resume": LEADS_TO["pause"],
 }
-"""From which states on the inverse verb brings a task back to what it was."""
+"""The statuses to which the inverse verb restores a task."""
 
 
 def portions(tasks: Sequence[TaskRef]) -> Iterator[list[str]]:
-    """Yield the ids in portions that one request takes."""
+    """Yield the ids in portions that fit into a request."""
     for first in range(0, len(tasks), PORTION):
         yield [task.id for task in tasks[first : first + PORTION]]
 
 
 def as_done(planned: Plan, answer: BulkResult, own: Mapping[str, int]) -> BulkResult:
-    """Return an answer with what it changed nothing of among the problems: to take that back is somebody else's.
+    """Return an answer in which tasks that it did not change count as problems: somebody else changed them.
 
-    `own` are the versions that this dashboard's last action gave: what it asked itself to pause it may ask again.
+    `own` has the versions that this dashboard's last action gave: a pause that it requested itself may be repeated.
     """
     before = {task.id: task.version for task in planned.tasks}
     same = {key for key, version in answer.versions.items() if before[key] == version and own.get(key) != version}
@@ -57,14 +57,14 @@ def as_done(planned: Plan, answer: BulkResult, own: Mapping[str, int]) -> BulkRe
 
 
 def report(planned: Plan, results: Sequence[BulkResult], *, broken: str | None = None) -> Report:
-    """Return what was done; `broken` says why not all portions were answered."""
+    """Return a report of what was done; `broken` is the error that kept the remaining portions from being answered."""
     changed = sum(result.changed for result in results)
     problems = {problem.id: _why(problem) for result in results for problem in result.problems}
     text = f"{PAST[planned.verb]} {counted(changed, 'task')}"
     if planned.verb == "pause" and planned.running:
         text = f"asked {counted(changed, 'task')} to pause"
     if left := len(planned.left) + len(problems):
-        text += f", not {left:,}"
+        text += f", skipped {left:,}"
     if len(set(problems.values())) == 1 or (problems and not changed):
         text += f": {clean(next(iter(problems.values())), limit=200)}"
     if broken is not None:
@@ -82,11 +82,11 @@ def _outcomes(planned: Plan, done: set[str], problems: dict[str, str], *, asked:
             unknown = UNKNOWN if place < asked else NOT_ASKED
             yield Outcome(task.id, ok=False, text=problems.get(task.id, unknown))
     for task in planned.left:
-        yield Outcome(task.id, ok=False, text=f"left alone: it is {task.status.value}")
+        yield Outcome(task.id, ok=False, text=f"skipped: it is {task.status.value}")
 
 
 def undo_of(planned: Plan, results: Sequence[BulkResult], steady: float) -> Undo | None:
-    """Return how to take it back: the inverse verb, for those whose former state it restores; None if for none."""
+    """Return the undo: the inverse verb for the tasks whose state it restores; None if there are none."""
     if planned.verb not in INVERSE:
         return None
     versions = {key: version for result in results for key, version in result.versions.items()}
@@ -95,7 +95,7 @@ def undo_of(planned: Plan, results: Sequence[BulkResult], steady: float) -> Undo
     if not able:
         return None
     left = tuple(
-        Outcome(task.id, ok=False, text=f"it was {task.status.value}: that is not brought back")
+        Outcome(task.id, ok=False, text=f"it was {task.status.value}: that can't be restored")
         for task in changed
         if task.status not in _RESTORES[planned.verb]
     )
@@ -104,7 +104,7 @@ def undo_of(planned: Plan, results: Sequence[BulkResult], steady: float) -> Undo
         Ask("actions", {"action": inverse, "ids": ids, "if_versions": {key: versions[key] for key in ids}})
         for ids in portions(able)
     )
-    # Where more happened than the pause since it was last seen, a worker may have it now.
+    # If the version has grown by more than the pause, something else happened, and a worker may hold the task now.
     stopping = {
         task.id: versions[task.id]
         for task in able
@@ -114,11 +114,11 @@ def undo_of(planned: Plan, results: Sequence[BulkResult], steady: float) -> Undo
 
 
 _BEGUN = {Status.CLAIMED: 1, Status.RUNNING: 2}
-"""By how much a task's version has grown that a worker took, and nobody else touched."""
+"""By how much a task's version grows when a worker claims or starts it, and nobody else changes it."""
 
 
 def begun_since(ask: Ask, answer: BulkResult) -> dict[str, int]:
-    """Return those whose resume was not taken back only because a worker took them at once, with their versions now."""
+    """Return the tasks whose resume was not undone only because a worker took them, with their current versions."""
     if ask.fields["action"] != "pause":
         return {}
     then = ask.fields["if_versions"]
@@ -128,7 +128,7 @@ def begun_since(ask: Ask, answer: BulkResult) -> dict[str, int]:
 
 
 def with_those(first: BulkResult, then: BulkResult) -> BulkResult:
-    """Return the answer with what came of those that were asked for again."""
+    """Return the first answer, updated by the answer for the tasks that were requested again."""
     versions = {**first.versions, **then.versions}
     asked = {*then.versions, *(problem.id for problem in then.problems)}
     problems = [*(problem for problem in first.problems if problem.id not in asked), *then.problems]
@@ -136,7 +136,7 @@ def with_those(first: BulkResult, then: BulkResult) -> BulkResult:
 
 
 def undo_report(undo: Undo, answers: Sequence[BulkResult], *, broken: str | None = None) -> Report:
-    """Return what was brought back, of how many, and which was not; `broken` says why not all was answered."""
+    """Return a report of how many tasks were restored, and which were not; `broken` is the error that stopped it."""
     outcomes = [*undo.left]
     for place, ask in enumerate(undo.asks):
         if place < len(answers):
@@ -148,14 +148,14 @@ def undo_report(undo: Undo, answers: Sequence[BulkResult], *, broken: str | None
     text = f"undone: {undo.past}" if len(lost) < len(outcomes) or not outcomes else f"not undone: {undo.past}"
     if outcomes:
         of_all = counted(len(outcomes), "task")
-        text += f" {len(outcomes) - len(lost):,} of {of_all}, not {_which(lost)}" if lost else f" {of_all}"
+        text += f" {len(outcomes) - len(lost):,} of {of_all}, but not {_which(lost)}" if lost else f" {of_all}"
     if broken is not None:
         text += f"; then {clean(broken, limit=200)}"
     return Report(text, ok=not lost and broken is None, outcomes=tuple(outcomes))
 
 
 def _which(lost: Sequence[Outcome]) -> str:
-    """Name the tasks that were not brought back, the first few, and why where it is the same of all."""
+    """Name the first few tasks that were not restored, and the reason if it is the same for all."""
     named = ", ".join(short_id(outcome.id) for outcome in lost[:NAMED])
     named += f" and {len(lost) - NAMED:,} more" if len(lost) > NAMED else ""
     why = {outcome.text for outcome in lost}
@@ -169,22 +169,22 @@ def _undone(result: BulkResult, undo: Undo) -> Iterator[Outcome]:
 
 
 def _why(problem: BulkProblem) -> str:
-    """Return why nothing was done to a task; the versions of what was changed since are of no use to people."""
+    """Return why a task was not changed, without the versions, which are of no use to the user."""
     return CHANGED if problem.outcome == "changed" else problem.detail
 
 
 def _is_stopping(problem: BulkProblem, undo: Undo) -> bool:
-    """Return whether a worker had still to stop the task, and did at most that since: nobody else has touched it."""
+    """Return whether the task is only waiting for its worker to stop it, or was stopped, and nobody else changed it."""
     if problem.status is Status.PAUSED:
         return problem.version == undo.stopping.get(problem.id, -1) + 1
     return problem.id in undo.stopping and problem.outcome == "refused" and problem.status in LEASED
 
 
 def rest_of(undo: Undo, answers: Sequence[BulkResult], steady: float) -> Undo | None:
-    """Return what can be taken back yet, for its versions guard it; None when there is nothing of the kind.
+    """Return what can still be undone, guarded by versions; None if there is nothing left.
 
-    It is what was not answered, what the server gave up before, and what workers have still to stop, which have time
-    to do so.
+    This is what was not answered, what the server left untried, and what workers have still to stop; those get time to
+    do so.
     """
     asks: list[Ask] = []
     for ask, answer in zip(undo.asks, answers, strict=False):

@@ -1,4 +1,4 @@
-"""Requests for tasks that leave the screen: whole ones to be read or exported, edits and copies of them."""
+"""Requests for single tasks: to read or export them, edit them, submit copies, or send them messages."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,19 +24,19 @@ from treadle_tui.core.verbs.messages import Draft
 from treadle_tui.core.verbs.plan import Ask, Report
 
 AT_ONCE = 100
-"""How many tasks are asked for before the answers are waited for."""
+"""How many tasks are requested concurrently."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Whole tasks, and how many were gone when they were asked for."""
+    """Complete tasks, and how many no longer existed."""
 
     tasks: list[TaskItem]
     gone: int = 0
 
 
 class TaskRequests:
-    """Asks the server for what the reader takes along, and brings back what was changed."""
+    """Loads complete tasks from the server, and sends back what the user changed."""
 
     def __init__(self, model: Model, feed: Feed, executor: Executor) -> None:
         self._model = model
@@ -44,7 +44,7 @@ class TaskRequests:
         self._executor = executor
 
     async def freeze(self, wanted: TaskFilter, order: str) -> Frozen:
-        """Return the tasks that a filter means at this moment, 10,000 at most.
+        """Return the tasks that match a filter at this moment, 10,000 at most.
 
         Raises `ProblemError` or `ConnectionFailed`.
         """
@@ -52,13 +52,13 @@ class TaskRequests:
         return read(Frozen, await self._feed.request("freeze", filter=chosen, order=order))
 
     async def fetch(self, key: str) -> TaskItem:
-        """Return the whole task as it is now. Raises `ProblemError` or `ConnectionFailed`."""
+        """Return the complete task as it is now. Raises `ProblemError` or `ConnectionFailed`."""
         answer = await self._feed.request("get", id=key)
         with reading():
             return TaskItem.model_validate(opened_task(self._model.sealer, answer))
 
     async def gather(self, keys: Sequence[str]) -> Gathered:
-        """Return the whole tasks in this order; those that are gone by now are counted.
+        """Return the complete tasks in this order, and the number of those that no longer exist.
 
         Raises `ProblemError` or `ConnectionFailed`.
         """
@@ -76,17 +76,17 @@ class TaskRequests:
             return None
 
     async def receiver(self, key: str) -> tuple[TaskItem, StepItem | None]:
-        """Return a task and the last step that it keeps. Raises `ProblemError` or `ConnectionFailed`."""
+        """Return a task and its last kept step. Raises `ProblemError` or `ConnectionFailed`."""
         task = await self.fetch(key)
         if not task.steps:
             return task, None
         answer = await self._feed.request("steps", id=key, offset=task.steps - 1)
-        # A rerun may have cleared them meanwhile.
+        # A rerun may have cleared the steps meanwhile.
         with reading():
             return task, StepItem.model_validate(answer["items"][-1]) if answer["items"] else None
 
     async def send(self, task: TaskItem, draft: Draft) -> Report:
-        """Send a task a message, which is one that can be read."""
+        """Send a message to a task; the draft must be valid."""
         refusal = self._executor.off()
         if refusal is not None:
             return refusal.report
@@ -103,7 +103,7 @@ class TaskRequests:
         return Report(f"sent {clean(name, limit=100)} to {short_id(task.id)}: {then}", ok=True)
 
     async def save(self, task: TaskItem, changes: Changes, *, copy_id: str) -> Report:
-        """Change a task that waits, or submit a changed copy of one that is over; it can be undone for five seconds."""
+        """Edit a waiting task, or submit an edited copy of an ended one; either can be undone for five seconds."""
         refusal = self._executor.off()
         if refusal is not None:
             return refusal.report
@@ -117,7 +117,7 @@ class TaskRequests:
         answer = await self._feed.request("edit", id=task.id, if_version=task.version, **self._sealed(task, changes))
         back: dict[str, Any] = {"id": task.id, "if_version": read(TaskItem, answer).version}
         back |= self._sealed(task, former(task, changes))
-        self._executor.remember("edited back", Ask("edit", back))
+        self._executor.remember("reverted the edit", Ask("edit", back))
         return Report(f"changed {', '.join(changes)} of {short_id(task.id)}", ok=True)
 
     async def _copy(self, task: TaskItem, changes: Changes, copy_id: str) -> Report:
@@ -127,10 +127,12 @@ class TaskRequests:
             new = TaskItem.model_validate(answer["tasks"][0])
         cancel = {"action": "cancel", "ids": [new.id], "if_versions": {new.id: new.version}}
         self._executor.remember("cancelled", Ask("actions", cancel))
-        return Report(f"submitted {short_id(new.id)}, like {short_id(task.id)} but for {', '.join(changes)}", ok=True)
+        return Report(
+            f"submitted {short_id(new.id)}, a copy of {short_id(task.id)} with changed {', '.join(changes)}", ok=True
+        )
 
     def _sealed(self, task: TaskItem, said: dict[str, Any]) -> dict[str, Any]:
-        """Return what is said of a task, sealed if it is an encrypted one. Raises `NoCodec` and `InvalidArguments`."""
+        """Return these fields of a task, encrypted if the task is. Raises `NoCodec` and `InvalidArguments`."""
         if not task.encrypted:
             return said
         row = self._model.queue_rows().get(task.job_name)

@@ -1,4 +1,4 @@
-"""From where an ended task is run again, as people write it: from its start, or from a step that it keeps."""
+"""Where to rerun an ended task from, as the user types it: its start, or one of its kept steps."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,22 +10,22 @@ from treadle_tui.core.verbs.plan import Refusal
 
 
 class StepError(ValueError):
-    """What was written is no step's name: what is wrong with it."""
+    """An invalid step name: what is wrong with it."""
 
 
 def read_step(text: str) -> str | None:
-    """Return the step that is meant, None for the start where nothing is written. Raises `StepError`."""
+    """Parse the name of a step; empty text means None, the start. Raises `StepError`."""
     try:
-        return read_name(text, "a step has a name: leave all of it out for the start") if text.strip() else None
+        return read_name(text, "the step needs a name: leave the line empty for the start") if text.strip() else None
     except MessageError as error:
         raise StepError(str(error)) from None
 
 
 def steps_of(events: Iterable[TaskEvent]) -> Sequence[str]:
-    """Return the names of the steps that a task keeps, as they are written, in their order."""
+    """Return the names of the task's kept steps, as they are typed, in order."""
     return list(dict.fromkeys(write_name(event.step) for event in events if event.kind == "step" and event.step))
 
 
 def refused(task: TaskRef) -> Refusal | None:
-    """Return why a task is not run again, or None."""
-    return None if task.status in ADMITS["rerun"] else Refusal(f"can't rerun what is {task.status.value}")
+    """Return why a task can't be rerun, or None if it can."""
+    return None if task.status in ADMITS["rerun"] else Refusal(f"can't rerun a {task.status.value} task")

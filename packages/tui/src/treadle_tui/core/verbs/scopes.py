@@ -1,4 +1,4 @@
-"""The panes and screens in which keys work, and their names."""
+"""The panes and screens in which keys work, and their titles."""
 
 from typing import Literal, TypeAlias, get_args
 
@@ -17,19 +17,19 @@ Scope: TypeAlias = Literal[
     "flow",
     "everywhere",
 ]
-"""A pane or screen in which keys work, and `everywhere`."""
+"""A pane or screen in which keys work, or `everywhere`."""
 
 LISTS: tuple[Scope, ...] = tuple(scope for scope in get_args(Scope) if scope not in {"detail", "everywhere"})
-"""The scopes in which a row is highlighted."""
+"""The scopes with a highlighted row."""
 
 SCOPE_TITLES: dict[Scope, str] = {
     **{scope: scope.capitalize() for scope in get_args(Scope)},
     "detail": "A task",
     "flow": "A flow",
 }
-"""In the order of the help and the documentation."""
+"""Titles, in the order of the help and the documentation."""
 
 
 def on(*scopes: Scope) -> frozenset[Scope]:
-    """Return the scopes as an action has them."""
+    """Return the scopes in the form that `Action` takes."""
     return frozenset(scopes)

@@ -1,1 +1,1 @@
-"""What each screen shows: the lists with their columns, the lines over them, and a task's own sheets."""
+"""What each screen shows: lists with their columns, the lines above them, and the sheets of a task."""

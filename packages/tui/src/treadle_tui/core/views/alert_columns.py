@@ -6,7 +6,7 @@ from treadle_tui.core.state.attention import Alert, AlertKind
 
 _WORDS: dict[AlertKind, str] = {"failing": "queue", "failure": "error"}
 _SHOWS: dict[AlertKind, str] = {"failing": "its failed tasks", "failure": "the failures"}
-"""Of the kinds that are not called what they are of."""
+"""For kinds whose name is not the word to show."""
 
 
 def _severity(alert: Alert, context: CellContext) -> Spans:
@@ -23,4 +23,4 @@ ALERT_COLUMNS: tuple[Column[Alert], ...] = (
     Column("WHY", 24, lambda alert, context: named(alert.text, context), most=60),
     Column("ENTER SHOWS", 16, lambda alert, _: (Span(_SHOWS.get(alert.kind, f"the {alert.kind}"), "dim"),), rank=1),
 )
-"""The attention list from left to right."""
+"""The columns of the attention list, left to right."""

@@ -1,4 +1,4 @@
-"""A task's artifacts, as the rail lists them beneath its runs."""
+"""A task's artifacts, as listed in the rail beneath its runs."""
 
 from treadle.wire.amounts import in_bytes
 from treadle.wire.artifacts import ARTIFACTS_AT_ONCE, ArtifactItem
@@ -8,15 +8,15 @@ from treadle_tui.core.draw.text import Span, Spans, fit
 from treadle_tui.core.state.detail import TaskDetail
 
 SIZE = 8
-"""Cells of a size; it ends where the times of the rail end."""
+"""The width of a size, in cells, aligned with the times of the rail."""
 
 
 def artifact_lines(detail: TaskDetail, glyphs: Glyphs, cells: int) -> list[Spans]:
-    """Return a title and a line for each artifact; nothing where there is none."""
+    """Return a title and a line for each artifact; nothing if there are none."""
     if not detail.artifacts:
         return []
     runs = {item.run_id for item in detail.artifacts}
-    # The server sends the last ones, and no word of how many there were before.
+    # The server sends only the last ones, without their total.
     capped = len(detail.artifacts) >= ARTIFACTS_AT_ONCE
     title = (Span("Artifacts", "title"), Span(f"  {total(len(detail.artifacts), capped=capped)}", "dim"))
     lines = [_line(item, glyphs, cells, names_run=len(runs) > 1) for item in detail.artifacts]

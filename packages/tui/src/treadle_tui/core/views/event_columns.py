@@ -12,7 +12,7 @@ _OTHER_TONES: dict[str, Tone] = {"paused": "hold", "lost": "bad", "draining": "h
 
 
 def _what(row: EventRow, context: CellContext) -> Spans:
-    """Tell what became what; of queues and workers only what they are now."""
+    """Show a task's old and new status; for queues, workers and schedules, only the new state."""
     match row.kind:
         case "task":
             was = _word(row.was, context) if row.was is not None else "new"
@@ -62,4 +62,4 @@ EVENT_COLUMNS: tuple[Column[EventRow], ...] = (
     Column("WORKER", 10, _worker, keep_end=True, rank=3, most=16),
     Column("WHY", 12, _why, rank=2, most=400),
 )
-"""The events' pane from left to right."""
+"""The columns of the events' pane, left to right."""

@@ -6,7 +6,7 @@ from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.failures import FailureRow
 
 HOUR_CELLS = 12
-"""Cells of the last hour, where there is room for no more: five minutes each."""
+"""The least width of the chart of the last hour, in cells: five minutes each."""
 
 
 def _hour(row: FailureRow, context: CellContext, cells: int) -> Spans:
@@ -45,4 +45,4 @@ FAILURE_COLUMNS: tuple[Column[FailureRow], ...] = (
     Column("QUEUES", 10, _jobs, rank=6, most=30),
     Column("SAID", 12, _error, rank=1, most=80),
 )
-"""The failures' pane from left to right; QUEUES falls away first, then FIRST, RUNS, RETRY …"""
+"""The columns of the failures' pane, left to right; QUEUES is dropped first, then FIRST, RUNS, RETRY …"""

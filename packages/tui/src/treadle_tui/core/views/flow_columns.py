@@ -1,4 +1,4 @@
-"""The columns of a flow's tree, and the words over and beneath it."""
+"""The columns of a flow's tree, and the lines above and beneath it."""
 
 from treadle.wire.amounts import counted, percent
 from treadle.wire.flows import FlowView
@@ -15,7 +15,7 @@ _FIRST: tuple[Status, ...] = (
     *(Status.FAILED, Status.RUNNING, Status.CLAIMED, Status.PAUSED, Status.PENDING, Status.BLOCKED, Status.SCHEDULED),
     *(Status.COMPLETED, Status.CANCELLED),
 )
-"""In which order statuses are counted: what needs attention first, for the line may be too short for all."""
+"""The order in which counts are shown: what needs attention first, in case the line is too short for all."""
 
 
 def _name(row: FlowRow, context: CellContext) -> Spans:
@@ -27,11 +27,11 @@ def _name(row: FlowRow, context: CellContext) -> Spans:
 
 
 def _steps(row: FlowRow, glyphs: Glyphs) -> str:
-    """Return the lines that lead down to a task; each ends at the last one that hangs on it."""
-    rails = [f"{glyphs.rail} " if more else "  " for more in row.goes_on]
+    """Return the tree lines that lead down to a task; each ends at the last task of its branch."""
+    rails = [f"{glyphs.rail} " if more else "  " for more in row.continues]
     if row.depth > DEEPEST:
         return f"{''.join(rails)}{row.depth}: "
-    rails[-1:] = [f"{glyphs.branch if more else glyphs.turn} " for more in row.goes_on[-1:]]
+    rails[-1:] = [f"{glyphs.branch if more else glyphs.turn} " for more in row.continues[-1:]]
     return "".join(rails)
 
 
@@ -72,15 +72,15 @@ FLOW_COLUMNS: tuple[Column[FlowRow], ...] = (
     Column("ID", 8, lambda row, _: (Span(short_id(row.task.id), "dim"),), rank=2),
     Column("SAID", 10, _said, rank=1, most=80),
 )
-"""The tree from left to right; WAITS falls away first, then ID, then SAID."""
+"""The columns of the tree, left to right; WAITS is dropped first, then ID, then SAID."""
 
 
 def flow_title(view: FlowView | None, glyphs: Glyphs) -> Spans:
-    """Return what it is, and how far."""
+    """Return the flow's name, progress and counts."""
     if view is None:
         return (Span("Flow", "title"),)
     written = glyphs.clean(view.name or short_id(view.id))
-    # How far it is must not be pushed out by what it is called.
+    # Clip the name, so that it doesn't push the progress out of sight.
     name = clip(written, NAME_CELLS, ellipsis=glyphs.ellipsis)
     share = (*bar(view.progress, PROGRESS_CELLS, glyphs, tone="run"), Span(f" {percent(view.progress)}", "bold"))
     return joined(
@@ -96,17 +96,17 @@ def _counts(view: FlowView, glyphs: Glyphs) -> Spans:
 
 
 def flow_foot(view: FlowView | None, lines: FlowLines, *, refusal: str | None, is_gone: bool, read_only: bool) -> Spans:
-    """Return what takes the longest, and what is not shown."""
+    """Return the critical path, and notes on what is not shown."""
     parts: list[Spans] = []
     if is_gone:
-        parts.append((Span("this flow is gone: pruned, or another database", "warn"),))
+        parts.append((Span("this flow is gone: it was pruned, or the server has another database", "warn"),))
     elif refusal is not None and view is not None:
-        parts.append((Span(f"not read anew: {refusal}", "warn"),))
+        parts.append((Span(f"not refreshed: {refusal}", "warn"),))
     if view is not None and view.is_capped:
-        parts.append((Span(f"the first {len(view.tasks):,}; :filter job:* flow:{view.id} lists all", "warn"),))
+        parts.append((Span(f"only the first {len(view.tasks):,}; :filter job:* flow:{view.id} lists all", "warn"),))
     if lines.critical.seconds:
         chain = lines.critical
         parts.append((Span(f"critical path {counted(len(chain.tasks), 'task')}, {lasted(chain.seconds)}", "dim"),))
     if not read_only and not is_gone:
-        parts.append((Span("verbs mean all of the flow", "dim"),))
+        parts.append((Span("keys act on the whole flow", "dim"),))
     return joined(parts, gap="   ")

@@ -7,7 +7,7 @@ from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.limits import LimitRow
 
 BAR = 6
-"""Cells of a bar."""
+"""The width of a bar, in cells."""
 
 
 def _name(row: LimitRow, context: CellContext) -> Spans:
@@ -30,7 +30,7 @@ def _state(row: LimitRow, context: CellContext) -> Spans:
 
 
 def _used(row: LimitRow, context: CellContext) -> Spans:
-    """Draw the share that is used; of the sum over keys, of which each has the limit for itself, there is none."""
+    """Draw the share that is used; not for a sum over keys, each of which has the whole limit to itself."""
     most = row.item.concurrency
     used = count(row.counted.used)
     if most is None or row.has_keys:
@@ -41,7 +41,7 @@ def _used(row: LimitRow, context: CellContext) -> Spans:
 
 
 def _tokens(row: LimitRow, context: CellContext) -> Spans:
-    """Tell how many claims there is room for by now, of how many."""
+    """Show how many claims there is room for now, out of how many."""
     left, rate = row.tokens(context.now), row.item.rate
     if left is None or rate is None:
         return NOTHING
@@ -85,4 +85,5 @@ LIMIT_COLUMNS: tuple[Column[LimitRow], ...] = (
     Column("RATE", 11, _rate, rank=2, most=14),
     Column("WHEN FULL", 9, _on_full, rank=5),
 )
-"""The limits' pane from left to right; below some width WHEN FULL falls away first, then KIND, KEYS, RATE, TOKENS."""
+"""The columns of the limits' pane, left to right; in a narrow pane WHEN FULL is dropped first, then KIND, KEYS, RATE
+and TOKENS."""

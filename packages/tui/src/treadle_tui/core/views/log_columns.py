@@ -31,4 +31,4 @@ LOG_COLUMNS: tuple[Column[LogRow], ...] = (
     Column("LEVEL", 8, _level, rank=1),
     Column("MESSAGE", 20, _message, most=LONGEST),
 )
-"""From left to right; below some width RUN falls away first, then JOB, LEVEL."""
+"""Left to right; in a narrow pane RUN is dropped first, then JOB, then LEVEL."""

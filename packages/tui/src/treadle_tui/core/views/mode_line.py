@@ -1,4 +1,4 @@
-"""The line over everything that is there when one sees no usual live server: production, a recording, a replay."""
+"""The line at the top for anything but an ordinary live server: production, a recording, a replay."""
 
 from treadle_tui.core.draw.format import age
 from treadle_tui.core.draw.glyphs import Glyphs
@@ -10,11 +10,11 @@ from treadle_tui.core.verbs.keymap import Keymap
 
 
 def mode_line(connection: Connection, keymap: Keymap, glyphs: Glyphs) -> Spans:
-    """Return what there is to be warned of or told; nothing for a live server that nobody depends on."""
+    """Return the warnings and notes; nothing for an ordinary live server."""
     parts: list[Spans] = []
     if connection.production:
         shown = glyphs.clean(connection.server_name)
-        parts.append((Span(f"PRODUCTION  {shown}: what you do here is done to a system in use", "bold"),))
+        parts.append((Span(f"PRODUCTION  {shown}: your actions affect a system in use", "bold"),))
     if connection.player is not None:
         parts.append(_replayed(connection.player, keymap, glyphs))
     if connection.recorder is not None:

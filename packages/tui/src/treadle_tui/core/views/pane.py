@@ -1,4 +1,4 @@
-"""A list as a grid draws it: rows with a cursor, columns for the width at hand, and words for when it is empty."""
+"""A list as a grid draws it: rows with a cursor, columns that fit the width, and a text for when it is empty."""
 
 from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
@@ -11,11 +11,11 @@ from treadle_tui.core.views.rows import Rows
 Row = TypeVar("Row")
 
 NO_LONGER_HERE = Span("no longer here", "dim")
-"""What stands in the place of a row that has left the list."""
+"""Shown in place of a row that has left the list."""
 
 
 class Pane(Generic[Row]):
-    """Rows, columns and context put together."""
+    """Combines rows, columns and drawing context."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Pane(Generic[Row]):
         empty: Callable[[], Sequence[Spans]] = tuple,
         fate: Callable[[Row, CellContext], Spans] = lambda _, __: (NO_LONGER_HERE,),
     ) -> None:
-        """`marks` are shown before their rows; `fate` tells what is known of a row that has left the list."""
+        """`marks` are shown in front of their rows; `fate` returns what is known of a row that has left the list."""
         self.rows: Rows[Row] = Rows()
         self._columns = tuple(columns)
         self._context = context
@@ -35,14 +35,14 @@ class Pane(Generic[Row]):
         self.empty = empty
         self._fate = fate
         self._filled: set[str] = set()
-        """The columns that fold away and in which something stood since the list began."""
+        """The optional columns that have had a value since the list was opened."""
         self._wanted: dict[str, int] = {}
-        """How wide what stood in each column since the list began was."""
+        """The widest value of each column since the list was opened, in cells."""
         self._placed = lru_cache(maxsize=8)(self._layout)
 
     @property
     def columns(self) -> tuple[Column[Row], ...]:
-        """The columns, from left to right."""
+        """The columns, left to right."""
         return self._columns
 
     @columns.setter
@@ -53,10 +53,10 @@ class Pane(Generic[Row]):
             self._placed.cache_clear()
 
     def measure(self, first: int, count: int) -> bool:
-        """Let columns be as wide as what stands in these lines, and show those in which something does.
+        """Widen columns to fit the values in these lines, and show optional columns that have one.
 
-        They don't grow narrower or go again before another list begins, so that lines don't jump to and fro. Return
-        whether that changes any.
+        Columns don't shrink or disappear until another list is opened, so that lines don't jump to and fro. Return
+        whether anything changed.
         """
         context = self._context()
         changes = False
@@ -83,24 +83,24 @@ class Pane(Generic[Row]):
         return changes
 
     def fold(self) -> None:
-        """Forget what stood in the columns: another list begins."""
+        """Forget the widths and optional columns, because another list is opened."""
         self._filled.clear()
         self._wanted.clear()
         self._placed.cache_clear()
 
     def head(self, width: int) -> Spans:
-        """Return the line of titles."""
+        """Return the line of column titles."""
         return fit((Span(" " * self._gutter), *head(self._placed(width))), width)
 
     def line(self, index: int, width: int) -> Spans:
-        """Return a line: a row, its tombstone, or dots where nothing is loaded yet."""
+        """Return a line: a row, its tombstone, or an ellipsis if it is not loaded yet."""
         row = self.rows.row_at(index)
         gutter = self._gutter_of(index)
         context = self._context()
         if row is None:
             return fit((gutter, Span(context.glyphs.ellipsis, "faint")), width)
         if self.rows.tombstone is not None and self.rows.is_cursor(index):
-            # Its name is still right; everything else is what it was before it left.
+            # The columns that name the row are still right; the others are out of date.
             spans = line([placed for placed in self._placed(width) if placed.column.names], row, context)
             words = joined([spans, self._fate(row, context)], gap=" " * GAP)
             return fit((gutter, *words), width, ellipsis=context.glyphs.ellipsis)

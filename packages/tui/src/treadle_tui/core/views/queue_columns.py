@@ -15,7 +15,7 @@ from treadle_tui.core.state.queues import ALL_QUEUES, QueueRow
 from treadle_tui.core.verbs.keymap import Keymap
 
 BAR = 8
-"""Cells of a bar of slots."""
+"""The width of a bar of slots, in cells."""
 
 
 def _job(row: QueueRow, context: CellContext) -> Spans:
@@ -30,25 +30,25 @@ def _queue_state(row: QueueRow, context: CellContext) -> Spans:
     return stated(row.state, context.glyphs.queue, QUEUE_TONES, known=context.known)
 
 
-def slots(used: int, of: int, context: CellContext, *, told: int | None = None) -> Spans:
-    """Return a bar of the slots that are used, and both numbers; no slots at all is bad.
+def slots(used: int, of: int, context: CellContext, *, new_slots: int | None = None) -> Spans:
+    """Return a bar of used slots, and both numbers; having no slots at all is shown as bad.
 
-    Of the slots those that were not `told` above are written: `+24` when some of them were, a ditto when all were.
+    Only the `new_slots`, which no row above has counted, are written: `+24` if that is some of them, a ditto if none.
     """
     if not context.known:
         return (Span(f"{'':{BAR}} {number(used, cells=4):>3}/", "dim"), Span("?", "dim"))
     share = used / of if of else float(used > 0)
     numbers = Span(number(of, cells=4), "plain" if of else "bad")
-    if told is not None and told < of:
-        numbers = Span(f"+{number(told, cells=4)}" if told else context.glyphs.ditto, "dim")
+    if new_slots is not None and new_slots < of:
+        numbers = Span(f"+{number(new_slots, cells=4)}" if new_slots else context.glyphs.ditto, "dim")
     return (*bar(share, BAR, context.glyphs, tone="run"), Span(f" {number(used, cells=4):>3}/"), numbers)
 
 
 def _queue_slots(row: QueueRow, context: CellContext) -> Spans:
     if row.job.room_id == INTERNAL:
-        # The server runs these itself, as many as come.
+        # The server runs these itself, and has no fixed number of slots for them.
         return (Span(f"{'':{BAR}} {number(row.running, cells=4):>3} ", "plain" if row.running else "faint"),)
-    return slots(row.running, row.slots, context, told=row.told)
+    return slots(row.running, row.slots, context, new_slots=row.new_slots)
 
 
 def _oldest(row: QueueRow, context: CellContext) -> Spans:
@@ -75,7 +75,7 @@ def _history(row: QueueRow, context: CellContext, cells: int) -> Spans:
 
 
 def _percentiles(found: Percentiles | None) -> Spans:
-    """Return how long half took at most, and nineteen of twenty."""
+    """Return the 50th and 95th percentiles."""
     if found is None or found.p50 is None:
         return (Span(f"{'-':>5} {'-':>5}", "faint"),)
     return (Span(f"{lasted(found.p50):>5} "), Span(f"{lasted(found.p95):>5}", "bold"))
@@ -119,10 +119,10 @@ _AFTER: tuple[Column[QueueRow], ...] = (
 
 @cache
 def columns(span: ChartSpan = USUAL, *, wide: int = 0) -> tuple[Column[QueueRow], ...]:
-    """Return the queues' pane from left to right, with a chart over `span`.
+    """Return the columns of the queues' pane, left to right, with a chart over `span`.
 
-    RUN p50 p95 falls away first, then WAIT p50 p95, WKR, FAIL/h, SCHED … `wide` shows names of so many cells, and
-    both of the percentiles, at the cost of the other columns.
+    RUN p50 p95 is dropped first, then WAIT p50 p95, WKR, FAIL/h, SCHED … `wide` makes room for names of that many
+    cells, and for both percentiles, at the cost of other columns.
     """
     job, *others = _BEFORE
     if not wide:
@@ -135,18 +135,18 @@ def _of_wide(column: Column[QueueRow]) -> Column[QueueRow]:
 
 
 FRAME = 3
-"""Lines of the pane that are no queue's."""
+"""The lines of the pane that are not queues."""
 
 BESIDE = 13
-"""Lines of a low screen that are no queue's: nine that always stand there, the mode's, a notice's two, and a task's."""
+"""The lines of a low screen that are not queues: nine fixed ones, the mode line, two of a notice, and a task's."""
 
 
 def queues_height(queues: int, height: int) -> int:
-    """Return how high the pane is on a screen of so many lines: a third of it has queues, if a task keeps its line."""
+    """Return the height of the pane on a screen of this height: a third of it, if that leaves a line for a task."""
     return max(1, min(queues or 4, height // 3, height - BESIDE)) + FRAME
 
 
 def queues_foot(keymap: Keymap, *, sort: str, charts: str) -> Spans:
-    """Return how the pane is drawn."""
+    """Return how the pane is sorted and drawn, with the keys that change it."""
     said = {"sort": f"sort: {sort}", "wide": "wide", "span": charts}
     return (Span("  ".join(f"{keymap.cap(name)} {word}" for name, word in said.items()), "dim"),)

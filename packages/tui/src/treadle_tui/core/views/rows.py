@@ -1,4 +1,4 @@
-"""A list with a cursor that keeps to a row's key, whatever happens to the order around it."""
+"""A list with a cursor that follows its row by key, however the order around it changes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
@@ -7,10 +7,10 @@ Row = TypeVar("Row")
 
 
 class Rows(Generic[Row]):
-    """Some loaded rows of a longer list, and a cursor; both by key.
+    """The loaded rows of a longer list, and a cursor, both by key.
 
-    When the highlighted row leaves the list, a tombstone stays in its place until the cursor moves: nobody's next
-    key press may hit the row that slipped under the cursor.
+    When the highlighted row leaves the list, a tombstone takes its place until the cursor moves, so that the next key
+    press can't hit a row that slipped under the cursor.
     """
 
     def __init__(self) -> None:
@@ -24,21 +24,21 @@ class Rows(Generic[Row]):
         self.tombstone: Row | None = None
         """The highlighted row as it was when it left the list."""
         self.pinned = False
-        """Whether the reader is here; until then the cursor stays in the first row, whichever that is."""
+        """Whether the user has moved the cursor; until then it stays on the first row, whichever that is."""
         self._last: Row | None = None
         self._places: dict[str, int] = {}
 
-    # What the model tells.
+    # Updates from the model.
 
     def reset(self) -> None:
-        """Another list comes: the cursor goes to its first row."""
+        """Prepare for another list: the cursor goes to its first row."""
         self.keys, self.rows, self._places, self.offset, self.total = (), {}, {}, 0, 0
         self.cursor, self.index, self.tombstone, self._last, self.pinned = None, 0, None, None, False
 
     def update(
         self, keys: Sequence[str], rows: Mapping[str, Row], *, offset: int = 0, total: int | None = None
     ) -> None:
-        """Take the rows as they are now."""
+        """Replace the loaded rows."""
         self.keys, self.rows, self.offset = keys, rows, offset
         self.total = len(keys) if total is None else max(total, offset + len(keys) if keys else 0)
         self._places = {key: offset + place for place, key in enumerate(keys)}
@@ -58,20 +58,20 @@ class Rows(Generic[Row]):
         at_end = self.offset + len(self.keys) >= self.total
         return self.offset <= self.index and (at_end or self.index < self.offset + len(self.keys))
 
-    # What the reader does.
+    # Moves of the user.
 
     def pin(self) -> None:
-        """Keep the cursor with its row from now on, for the reader's keys act on it."""
+        """Keep the cursor on its row from now on, because the user's keys act on it."""
         self.pinned = True
 
     def unpin(self) -> None:
-        """Let the cursor stay in the first row from now on, whichever that is."""
+        """Keep the cursor on the first row from now on, whichever that is."""
         self.pinned = False
         self.cursor, self.index, self.tombstone = None, 0, None
         self._take_cursor()
 
     def go(self, index: int) -> None:
-        """Move the cursor to the row at `index`, or as near as there is one; a tombstone's successor is behind it."""
+        """Move the cursor to the row nearest to `index`; rows after a tombstone come one line later."""
         self.pinned = True
         if self.tombstone is not None and index != self.index:
             index -= index > self.index
@@ -83,7 +83,7 @@ class Rows(Generic[Row]):
         self._take_cursor()
 
     def remember(self, row: Row) -> None:
-        """Show the row that left as it is known to be now."""
+        """Update the tombstone to what is now known of its row."""
         if self.tombstone is not None:
             self.tombstone = row
 
@@ -98,11 +98,11 @@ class Rows(Generic[Row]):
 
     @property
     def count(self) -> int:
-        """How many lines there are, a tombstone among them."""
+        """The number of lines, including a tombstone."""
         return self.total + (self.tombstone is not None)
 
     def key_at(self, index: int) -> str | None:
-        """Return the key in a line; None where nothing is loaded, and for a tombstone."""
+        """Return the key in a line; None if it is not loaded, or is the tombstone."""
         if self.tombstone is not None:
             if index == self.index:
                 return None
@@ -111,21 +111,21 @@ class Rows(Generic[Row]):
         return self.keys[place] if 0 <= place < len(self.keys) else None
 
     def row_at(self, index: int) -> Row | None:
-        """Return the row in a line; None where nothing is loaded; the tombstone's as it was last seen."""
+        """Return the row in a line, which for the tombstone is as last seen; None if it is not loaded."""
         if self.tombstone is not None and index == self.index:
             return self.tombstone
         key = self.key_at(index)
         return None if key is None else self.rows[key]
 
     def is_cursor(self, index: int) -> bool:
-        """Return whether the cursor stands in a line; never in one whose row it is not."""
+        """Return whether the cursor is in a line, never in one that holds a different row."""
         if self.count == 0 or index != self.index:
             return False
         return self.tombstone is not None or self.cursor is None or self.key_at(index) in {None, self.cursor}
 
     @property
     def highlighted(self) -> Row | None:
-        """The row that a key acts on; None when there is none, or only its tombstone."""
+        """The row that keys act on; None if there is none, or only its tombstone."""
         return None if self.tombstone is not None or self.cursor is None else self._last
 
     def _take_cursor(self) -> None:

@@ -70,5 +70,5 @@ SCHEDULE_COLUMNS: tuple[Column[ScheduleRow], ...] = (
     Column("JOB", 18, _job, keep_end=True, stem=lambda _: True, rank=1, most=64),
     Column("PAYLOAD", 12, _payload, most=80, fills=lambda row: bool(row.item.payload or row.item.left_out), extra=True),
 )
-"""The schedules' pane from left to right; below some width TASK falls away first, then WHEN, LAST, the job. What is
-submitted stands where room is left."""
+"""The columns of the schedules' pane, left to right; in a narrow pane TASK is dropped first, then WHEN, LAST, JOB.
+PAYLOAD is shown where room is left."""

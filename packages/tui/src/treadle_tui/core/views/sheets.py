@@ -16,22 +16,22 @@ from treadle_tui.core.state.detail import TaskDetail
 
 SHEETS = ("error", "payload", "result", "checkpoint", "logs", "events")
 
-_HOW = "No key that is here opens it: set TREADLE_ENCRYPTION_KEYS before the dashboard is started."
+_HOW = "The dashboard has no key for it: set TREADLE_ENCRYPTION_KEYS before you start the dashboard."
 
 LEVEL_TONES: dict[str, Tone] = {"debug": "faint", "info": "dim", "warning": "warn", "error": "bad", "critical": "bad"}
 
 
 class Sheets:
-    """Writes a task's sheets, and each again only when what it shows has changed."""
+    """Builds a task's sheets, each again only if its data has changed."""
 
     def __init__(self, glyphs: Glyphs, fold_key: str = "enter") -> None:
-        """`fold_key` is what shows more of what is folded away."""
+        """`fold_key` is the key that unfolds a block."""
         self._glyphs = glyphs
         self._fold_key = fold_key
         self._written: dict[str, tuple[Any, Document]] = {}
 
     def write(self, detail: TaskDetail) -> dict[str, Document]:
-        """Return each sheet's document; the same object as before where nothing changed."""
+        """Return each sheet's document: the same object as before if nothing has changed."""
         task = detail.task
         told = (task.error, [(run.run_id, run.error, run.traceback, run.left_out) for run in detail.runs])
         logs = (detail.logs, detail.logs_left_out)
@@ -43,7 +43,7 @@ class Sheets:
             "checkpoint": self._kept(
                 "checkpoint",
                 task.checkpoint,
-                lambda: self._json(task.checkpoint, "No checkpoint. Write ctx.save(...) in the task."),
+                lambda: self._json(task.checkpoint, "No checkpoint. Call ctx.save(...) in the task."),
             ),
             "logs": self._kept("logs", logs, lambda: _LogsSheet(detail.logs, detail.logs_left_out, self._glyphs)),
             "events": self._kept("events", happened, lambda: _events(detail, self._glyphs)),
@@ -62,7 +62,7 @@ class Sheets:
         return JsonLines(value, self._glyphs, self._fold_key)
 
     def _errors(self, detail: TaskDetail) -> Document:
-        """Return what every run that failed left, the last one first."""
+        """Return the errors of all failed runs, the latest first."""
         lines: list[Spans] = []
         for run in sorted(detail.runs, key=lambda run: -run.run_id):
             text = run.traceback or run.error
@@ -88,14 +88,16 @@ class Sheets:
         return [(Span(" "), *document[index]) for index in range(min(len(document), 20_000))]
 
 
-_LEFT_OUT: Spans = (Span(" left out, for all runs' errors together are long; `treadle task ID` shows it", "warn"),)
+_LEFT_OUT: Spans = (
+    Span(" left out, because the errors of all runs together are long; `treadle task ID` shows it", "warn"),
+)
 
 
 def _same(old: Any, new: Any) -> bool:
     try:
         return bool(old == new)
     except RecursionError:
-        return False  # Too deep to be compared: written anew, which costs no more than a screenful.
+        return False  # Too deep to compare: rebuild it, which costs no more than a screenful.
 
 
 def _no_result(detail: TaskDetail) -> str:
@@ -109,7 +111,7 @@ def _traceback_tone(line: str) -> Tone:
 
 
 class _LogsSheet:
-    """The lines that a task's code logged, each on one line."""
+    """A task's log, one line for each entry."""
 
     def __init__(self, logs: Sequence[LogItem], left_out: int, glyphs: Glyphs) -> None:
         self._logs = logs
@@ -119,7 +121,7 @@ class _LogsSheet:
         if left_out:
             self._head.append((Span(f" {left_out:,} earlier lines are not shown", "warn"),))
         if not logs:
-            self._head.append((Span(" Nothing logged. Write ctx.log(...) in the task.", "dim"),))
+            self._head.append((Span(" Nothing logged. Call ctx.log(...) in the task.", "dim"),))
 
     def __len__(self) -> int:
         return len(self._head) + len(self._logs)
@@ -139,9 +141,9 @@ class _LogsSheet:
 
 
 def _events(detail: TaskDetail, glyphs: Glyphs) -> list[Spans]:
-    """Return what happened to the task, and what is to happen, each with its instant in full."""
+    """Return what has happened to the task and what is scheduled, each with its full time."""
     if not detail.events:
-        return [(Span(" The server tells nothing of what happened to it.", "dim"),)]
+        return [(Span(" The server sent no events.", "dim"),)]
     left_out = f" {counted(detail.steps_left_out, 'earlier step')} not shown"
     head: list[Spans] = [(Span(left_out, "warn"),)] if detail.steps_left_out else []
     return head + [

@@ -1,4 +1,4 @@
-"""The words of the status bar on top, of the boxes beneath it, and of the banner."""
+"""The texts of the status bar at the top, of the boxes beneath it, and of the banner."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -19,27 +19,27 @@ _LINKS: dict[str, tuple[str, Tone]] = {
     "denied": ("token refused", "bad"),
 }
 
-_GONE = {"denied": "The server does not take the token", "refused": "The server opens no session"}
-"""What the banner says where somebody answers; else there is no server."""
+_GONE = {"denied": "The server rejected the token", "refused": "The server refused the connection"}
+"""The banner's text if the server answered; otherwise it says that there is no server."""
 
 LEAST_REASON = 20
-"""Cells of a reason that say something."""
+"""The least number of cells in which a reason is worth showing."""
 
 ROOMY = 24
-"""Lines of a screen that has some for a long reason."""
+"""The height, in lines, from which a screen has room for a long reason."""
 
 LONGEST_REASON = 300
-"""Characters of a reason that are shown."""
+"""The most characters of a reason that are shown."""
 
 LEAST_SUBJECT = 9
-"""Cells of a name by which one knows it."""
+"""The least number of cells by which a name can be recognised."""
 
 UNKNOWN = "?"
-"""What stands where a number would, which only a server can say."""
+"""Shown in place of a number that only a server could tell."""
 
 
 def top_line(model: Model, cells: int, glyphs: Glyphs, *, server_name: str, read_only: bool, folded: bool) -> Spans:
-    """Return the status bar's first line, exactly `cells` wide; folded, it holds what the boxes would have said."""
+    """Return the first line of the status bar, exactly `cells` wide; `folded` adds what the boxes would have shown."""
     every = model.every_queue()
     alerts = model.alerts()
     name = Span(clip(glyphs.clean(server_name), 28, ellipsis=glyphs.ellipsis), "dim")
@@ -66,11 +66,11 @@ def top_line(model: Model, cells: int, glyphs: Glyphs, *, server_name: str, read
         counts.append((Span(f"{number(every.retrying, cells=6)} retrying", "warn"),))
     time: Spans = (Span(model.time.now().astimezone().strftime("%H:%M:%S "), "dim"),)
     left = joined([*parts, *counts], gap="  ")
-    # The server's name gives way first, and then whether one may change anything.
+    # Drop the server's name first, then the access.
     while width(left) + width(time) + 1 > cells and len(parts) > 2:
         del parts[1 if (name,) in parts else 2]
         left = joined([*parts, *counts], gap="  ")
-    # The alerts say which workers are missing, and the last counts are those that queues have too.
+    # Drop the workers next, since alerts name the missing ones, then the last counts, which queues show too.
     while width(left) + width(time) + 1 > cells and len(counts) > 1:
         counts.remove(serving if serving in counts else counts[-1])
         left = joined([*parts[:1], (_link(model, glyphs, is_brief=True),), *counts], gap="  ")
@@ -78,12 +78,12 @@ def top_line(model: Model, cells: int, glyphs: Glyphs, *, server_name: str, read
 
 
 def _slots(model: Model) -> str:
-    """Return how many tasks could run: not known while nobody says which workers live."""
+    """Return how many tasks could run at once; unknown without live workers' data."""
     return number(model.every_queue().slots, cells=5) if model.link.live and model.workers.generation else UNKNOWN
 
 
 def _serving(model: Model) -> str:
-    """Return how many of all workers serve; before the server has told of any, that is not known."""
+    """Return how many of all workers serve; unknown before they are loaded."""
     if not model.workers.generation:
         return UNKNOWN
     serving = f"{model.every_queue().workers:,}" if model.link.live else UNKNOWN
@@ -91,12 +91,12 @@ def _serving(model: Model) -> str:
 
 
 def _of_queues(model: Model, count: int, *, cells: int = 6) -> str:
-    """Return a sum over all queues; before the server has told of any, that is not known."""
+    """Return a sum over all queues; unknown before they are loaded."""
     return number(count, cells=cells) if model.jobs.generation else UNKNOWN
 
 
 def _access(link: LinkState, *, read_only: bool) -> str:
-    """Return what can be changed from here, and whether the token itself could; one that is refused can do nothing."""
+    """Return what may be changed from here, and by the token itself; nothing is shown for a token that is refused."""
     if link.state == "denied":
         return "ro" if read_only else ""
     if not read_only:
@@ -115,7 +115,7 @@ def _link(model: Model, glyphs: Glyphs, *, is_brief: bool = False) -> Span:
 
 
 def throughput_lines(model: Model, cells: int, glyphs: Glyphs) -> tuple[Spans, list[Spans]]:
-    """Return the throughput box's title and lines; both sparklines start at zero and share one scale."""
+    """Return the title and lines of the throughput box; both sparklines start at zero and share one scale."""
     through = throughput(model.every_queue().job, model.span, model.now())
     known = [value for value in (*through.completed, *through.failed) if value is not None]
     top = max(known, default=0.0)
@@ -130,7 +130,7 @@ def throughput_lines(model: Model, cells: int, glyphs: Glyphs) -> tuple[Spans, l
 
 
 def span_words(model: Model) -> str:
-    """Return over how long the charts go, and since when they know anything where that is not all of it."""
+    """Return the time span of the charts, and since when it was measured if that is not all of it."""
     since = measured_since(model.every_queue().job, model.span, model.now())
     return model.span.words + ("" if since is None else f", known since {clock(since)[:5]}")
 
@@ -140,7 +140,7 @@ def _series(
 ) -> Spans:
     room = max(1, cells - 12)
     line = sparkline(values, room, glyphs, top=top)
-    # A line at zero is calm: only what is more has the series' colour.
+    # Zero is faint: only higher values have the colour of the series.
     parts = [Span("".join(run), "faint" if zero else tone) for zero, run in groupby(line, glyphs.spark[0].__eq__)]
     return (Span(f"{name} ", "dim"), *parts, Span(f" {rate(now):>6}", "bold"))
 
@@ -168,17 +168,17 @@ def now_lines(model: Model) -> list[Spans]:
 
 
 def attention_lines(model: Model, cells: int, height: int, glyphs: Glyphs) -> list[Spans]:
-    """Return the worst alerts, as many as there is room for; the box's title says how many there are."""
+    """Return the worst alerts, as many as there is room for; the box's title shows their total."""
     found = model.alerts()
     if not found:
         if not model.link.live:
-            return [(Span("not known without a connection", "dim"),)]
+            return [(Span("unknown without a connection", "dim"),)]
         well = f"{glyphs.task[Status.COMPLETED]} nothing needs you"
-        return [(Span(well if model.is_told else "not known yet", "dim"),)]
+        return [(Span(well if model.is_loaded else "not known yet", "dim"),)]
     lines: list[Spans] = []
     for alert in found[: max(1, height)]:
         glyph = glyphs.cross if alert.severity == "bad" else "!"
-        # What is wrong is told to its end where enough of the name is left beside it.
+        # Show the whole text if that leaves enough room to recognise the name.
         text = glyphs.clean(alert.text)
         beside = cells - len("x ") - len("  ") - len(text)
         room = beside if beside >= LEAST_SUBJECT else max(4, cells // 2 - 6)
@@ -188,10 +188,10 @@ def attention_lines(model: Model, cells: int, height: int, glyphs: Glyphs) -> li
 
 
 def banner_lines(model: Model, cells: int, height: int, glyphs: Glyphs) -> list[Spans]:
-    """Return what stands over the panes while there is no server; nothing while there is.
+    """Return the banner to show above the panes without a connection; nothing with one.
 
-    A long reason goes on in further lines where the screen has room for them. Where it has none, and none for a few
-    words of it either, it is left out.
+    A long reason is wrapped onto more lines if the screen has room for them. If it doesn't, and there is no room for a
+    few words of the reason on the line either, the reason is left out.
     """
     link = model.link
     if link.live or (link.state == "connecting" and model.data_age() is None):
@@ -210,7 +210,7 @@ def banner_lines(model: Model, cells: int, height: int, glyphs: Glyphs) -> list[
 
 
 def tiny_line(model: Model, glyphs: Glyphs) -> Spans:
-    """Return the one line of counts for a screen too small for anything else."""
+    """Return the one line of counts for a screen that is too small for anything else."""
     every, alerts = model.every_queue(), model.alerts()
     warning = f" !{len(alerts)}" if alerts else ""
     link = _link(model, glyphs)

@@ -21,7 +21,7 @@ def _held_for(row: TargetRow, context: CellContext) -> Spans:
 
 
 def _ends(row: TargetRow, context: CellContext) -> Spans:
-    """Tell when the hold ends by itself; a paused or failed task keeps it until someone acts."""
+    """Show when the hold ends by itself; a paused or failed task keeps its target until someone acts."""
     if not row.item.held:
         return NOTHING
     if row.item.until is None:
@@ -59,4 +59,5 @@ TARGET_COLUMNS: tuple[Column[TargetRow], ...] = (
     Column("WORKER", 10, _worker, keep_end=True, rank=4, most=24),
     Column("HOLDER'S JOB", 18, _job, keep_end=True, stem=lambda _: True, rank=2, most=64),
 )
-"""The targets' pane from left to right; below some width WORKER falls away first, then ENDS, the job, NEXT."""
+"""The columns of the targets' pane, left to right; in a narrow pane WORKER is dropped first, then ENDS, HOLDER'S JOB
+and NEXT."""

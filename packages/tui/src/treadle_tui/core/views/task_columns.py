@@ -1,4 +1,4 @@
-"""The task list's columns and orders."""
+"""The columns and sort orders of the task list."""
 
 from treadle.wire.filters import Order
 from treadle.wire.sealed import ENCRYPTED, seal_of
@@ -10,10 +10,10 @@ from treadle_tui.core.draw.format import age, bar, lasted, number, one_line, sho
 from treadle_tui.core.draw.text import Span, Spans
 
 ORDERS: tuple[Order, ...] = ("position", "newest", "oldest", "updated")
-"""The orders of the task list, first the usual one."""
+"""The sort orders of the task list, the default first."""
 
 LARGE = "large: {} shows it"
-"""Stands for a payload that lists leave out."""
+"""Shown for a payload that lists leave out."""
 
 
 def _duration(seconds: float | None) -> Spans:
@@ -25,7 +25,7 @@ def _position(task: TaskItem, context: CellContext) -> Spans:
 
 
 def tries(task: TaskItem) -> str:
-    """Return how many tries were made, the present one too, of how many there may be."""
+    """Return how many attempts were made, including a current one, out of the most possible."""
     begun = task.run_id is not None and task.status not in WAITING
     return f"{task.retry_count + begun}/{task.max_retries + 1}"
 
@@ -35,7 +35,7 @@ def _tries(task: TaskItem, context: CellContext) -> Spans:
 
 
 def estimated_wait(task: TaskItem, context: CellContext) -> float | None:
-    """Return in how many seconds a task is likely to start: when it is due, or as its queue's forecast says."""
+    """Return in how many seconds a task is likely to start: when it is due, or by its queue's forecast."""
     if task.status is Status.SCHEDULED:
         return None if task.due is None else max(0.0, (task.due - context.now).total_seconds())
     return context.wait(task) if context.known else None
@@ -55,7 +55,7 @@ def _running_for(task: TaskItem, context: CellContext) -> Spans:
 
 
 def _has_run(task: TaskItem) -> bool:
-    """Return whether a run is open, or was when the task ended: of one before, as of a pause, no row has the end."""
+    """Return whether a run is open, or was when the task ended; a row doesn't have the end of an earlier run."""
     return task.started_at is not None and task.status in LEASED | TERMINAL
 
 
@@ -65,7 +65,7 @@ def _worker(task: TaskItem, context: CellContext) -> Spans:
 
 
 def _has_worker(task: TaskItem) -> bool:
-    """Return whether a worker has the task, or had it when it ended; one that waits has none, whoever had it before."""
+    """Return whether a worker has the task, or had it when it ended; a waiting task has none."""
     return task.worker_id is not None and task.status in LEASED | TERMINAL
 
 
@@ -79,7 +79,7 @@ def _target(task: TaskItem, context: CellContext) -> Spans:
 
 
 def progress_of(task: TaskItem) -> tuple[float | None, str]:
-    """Return how far a task is, between 0 and 1, and what it says of it."""
+    """Return the task's progress: its share, from 0 to 1, and its message."""
     value = task.progress
     if isinstance(value, dict):
         share, message = value.get("share"), value.get("message")
@@ -156,21 +156,21 @@ COLUMNS: tuple[Column[TaskItem], ...] = (
     ),
     Column("KEY", 4, lambda task, context: named(task.unique_key, context), most=24, fills=_has_key, extra=True),
 )
-"""The task list from left to right; below some width TAGS falls away first, then PROGRESS, TARGET, TRY … What stands
-behind the payload is there where it leaves room."""
+"""The columns of the task list, left to right; in a narrow pane TAGS is dropped first, then PROGRESS, TARGET, TRY …
+Those after PAYLOAD are shown where it leaves room."""
 
 
 OF_THE_OPEN = frozenset({"POS", "AGE", "ETA", "PROGRESS"})
-"""What says nothing of tasks that have ended: then it is when, by whom and how long they ran that one wants to see."""
+"""Columns that say nothing about ended tasks, for which when, where and how long they ran matters instead."""
 
 WIDE = frozenset({"POS", "ID", "STATE", "JOB", "PAYLOAD"})
-"""What is left beside a payload that is shown as far as it goes."""
+"""The columns that remain next to a payload shown at full length."""
 
 
 def columns(*, several_jobs: bool, wide: bool = False, ended: bool = False) -> tuple[Column[TaskItem], ...]:
-    """Return the columns; with each task's job where they are of several, `wide` with room for the payload.
+    """Return the columns: with the job for a list of several jobs, and with room for the payload if `wide`.
 
-    `ended` says that the list is one of ended tasks alone.
+    `ended` means that the list has only ended tasks.
     """
     chosen = (*COLUMNS[:3], _JOB, *COLUMNS[3:]) if several_jobs else COLUMNS
     left_out = OF_THE_OPEN if ended else frozenset()

@@ -1,4 +1,4 @@
-"""The lines over a task's screen: what it is, where it stands, and how it is run."""
+"""The lines above a task's screen: what the task is, its state, and its options."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _TRACE_ID = re.compile(r"[0-9A-Fa-f]{8,64}")
 
 
 def header(detail: TaskDetail, context: CellContext, *, trace_url: str | None = None) -> list[Spans]:
-    """Return the three lines over a task; its trace is a link where `trace_url` says where traces are looked at."""
+    """Return the three lines above a task. The trace id is a link if `trace_url` is the address of a trace viewer."""
     task, glyphs = detail.task, context.glyphs
     return [
         (
@@ -38,7 +38,7 @@ def header(detail: TaskDetail, context: CellContext, *, trace_url: str | None = 
 
 
 def _linked(spans: Spans, trace_id: str | None, trace_url: str | None) -> Spans:
-    """Make the trace's id a link. One that is no id, as hostile code may have sent it, is no part of an address."""
+    """Turn the trace id into a link. An invalid id, perhaps from hostile code, is not put into an address."""
     if trace_url is None or trace_id is None or not _TRACE_ID.fullmatch(trace_id):
         return spans
     link = trace_url.replace(TRACE_ID, trace_id)

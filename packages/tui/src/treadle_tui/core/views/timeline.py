@@ -1,4 +1,4 @@
-"""A task's life told as a rail: what happened when, and how long it took in between."""
+"""A task's life as a vertical timeline: what happened when, and how long it took in between."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from treadle_tui.core.draw.text import Span, Spans, Tone, fit
 from treadle_tui.core.state.detail import TaskDetail
 
 BAR = 12
-"""Cells of the longest stretch; the others are drawn in proportion to it."""
+"""The width of the longest stretch's bar, in cells; the others are drawn in proportion."""
 
 SOON = 0.05
-"""Seconds that need no line of their own."""
+"""A wait of up to this many seconds gets no line of its own."""
 
 Doing: TypeAlias = Literal["wait", "back-off", "claim", "run", "pause"]
 
@@ -26,19 +26,19 @@ _TONES: dict[Doing, Tone] = {"wait": "faint", "back-off": "warn", "claim": "dim"
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something that happened at an instant."""
+    """An event at a point in time."""
 
     at: datetime
     glyph: str
     text: str
     tone: Tone
     detail: str = ""
-    """More of it, on a line of its own."""
+    """Details, on a separate line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What went on between two moments."""
+    """A period between two moments."""
 
     doing: Doing
     text: str
@@ -46,7 +46,7 @@ class Stretch:
 
 
 def timeline(detail: TaskDetail, now: datetime, glyphs: Glyphs, cells: int = 60) -> list[Spans]:
-    """Return the task's life from its creation to now, a line for each moment and for each stretch between two."""
+    """Return the task's life from its creation to now, with a line for each moment and each stretch in between."""
     story = list(_story(detail, now, glyphs))
     longest = max((part.seconds for part in story if isinstance(part, Stretch)), default=0.0)
     lines: list[Spans] = []
@@ -69,7 +69,7 @@ def _stretch(part: Stretch, longest: float, glyphs: Glyphs, cells: int) -> Spans
     room = min(BAR, cells - 34)
     if room < 3 or longest <= 0:
         return (*_rail(glyphs), words)
-    # The empty part of the bar says nothing here: what counts is one stretch against the others.
+    # Leave out the empty part of the bar: it has no meaning when stretches are compared.
     filled = bar(part.seconds / longest, room, glyphs, tone=_TONES[part.doing])
     solid = tuple(span for span in filled if not set(span.text) <= {glyphs.empty})
     return (*_rail(glyphs), *fit((words,), 22), *solid)
@@ -91,11 +91,11 @@ def _story(detail: TaskDetail, now: datetime, glyphs: Glyphs) -> Iterator[Moment
         yield from received
         kept = [event for event in steps if event.run_id == run.run_id]
         done = [event for event in kept if run.ended_at is None or event.at <= run.ended_at]
-        # What a run suspends itself at is a message that had not come.
+        # A run ends as suspended at a receive whose message had not come.
         asks = done[-1:] if run.status == Outcome.SUSPENDED and len(done) == len(kept) else []
         earlier = [_earlier(detail, steps[0].at, glyphs)] if detail.steps_left_out and kept[:1] == steps[:1] else []
         yield from _run(run, now, glyphs, [*earlier, *(_step(event, glyphs, waits=event in asks) for event in done)])
-        # A message comes while nothing runs: the code that asked for it has ended.
+        # A message arrives while no run is open: the code that asked for it had suspended itself.
         received = [_step(event, glyphs) for event in kept[len(done) :]]
         before, last = run.ended_at or run.started_at or run.claimed_at, run
     yield from received
@@ -105,9 +105,9 @@ def _story(detail: TaskDetail, now: datetime, glyphs: Glyphs) -> Iterator[Moment
 
 
 def _between(last: RunItem | None, before: datetime, claimed_at: datetime, *, had_failed: bool) -> Stretch:
-    """Tell the time without a run. How it was parted between back-off, pause and queue is known of the last only.
+    """Return the time between two runs. How it was split between back-off, pause and queue is only known for the last.
 
-    What `had_failed` was out of retries, and somebody had it run again.
+    `had_failed` means that the task was out of retries and somebody had it run again.
     """
     seconds = since(before, claimed_at) or 0.0
     if last is None:
@@ -117,7 +117,7 @@ def _between(last: RunItem | None, before: datetime, claimed_at: datetime, *, ha
     if last.status == Outcome.SUSPENDED:
         return Stretch("wait", "asleep", seconds)
     if last.reason in RETRIED:
-        return Stretch("wait", "had failed", seconds) if had_failed else Stretch("back-off", "back-off", seconds)
+        return Stretch("wait", "failed", seconds) if had_failed else Stretch("back-off", "back-off", seconds)
     return Stretch("wait", "requeued" if last.reason in REQUEUED else "waited", seconds)
 
 
@@ -126,7 +126,7 @@ def _earlier(detail: TaskDetail, at: datetime, glyphs: Glyphs) -> Moment:
 
 
 def _step(event: TaskEvent, glyphs: Glyphs, *, waits: bool = False) -> Moment:
-    """Tell a step by its name, and a receive by that of the message that came, or that it `waits` for."""
+    """Return a step by its name, and a receive by the name of the message that came, or that it `waits` for."""
     name = glyphs.clean(event.step or "", limit=80)
     if event.status == "receive":
         name = f"waits for {name}" if waits else f"message {name}"
@@ -134,7 +134,7 @@ def _step(event: TaskEvent, glyphs: Glyphs, *, waits: bool = False) -> Moment:
 
 
 def _run(run: RunItem, now: datetime, glyphs: Glyphs, steps: list[Moment]) -> Iterator[Moment | Stretch]:
-    """Tell a run, with the steps that it kept."""
+    """Yield the moments and stretches of a run, with its kept steps."""
     who = glyphs.clean(run.worker_name or (run.worker_id[-8:] if run.worker_id else "the server"))
     if run.started_at is None:
         yield Moment(run.claimed_at, glyphs.task[Status.CLAIMED], f"run {run.run_id} claimed by {who}", "run")
@@ -165,7 +165,7 @@ def _end(run: RunItem, glyphs: Glyphs) -> Moment:
 def _after(
     task: TaskItem, last: RunItem | None, before: datetime, now: datetime, glyphs: Glyphs
 ) -> Iterator[Moment | Stretch]:
-    """Tell what came after the last run, or instead of one."""
+    """Yield what came after the last run, or without any run."""
     if task.completed_at is not None:
         if last is None or last.ended_at is None or task.settled or str(last.status) != task.status.value:
             if last is None:

@@ -1,4 +1,4 @@
-"""Which part of a long list is loaded: what is visible, and enough round it that scrolling seldom waits."""
+"""Which part of a long list to load: the visible rows, and enough around them that scrolling seldom has to wait."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -7,26 +7,26 @@ from treadle.wire.frames import Window
 from treadle.wire.pages import MOST_OF_PAGE
 
 WINDOW = 200
-"""How many tasks are loaded round the visible ones."""
+"""How many tasks are loaded around the visible ones."""
 
 MARGIN = 50
-"""Parts begin at multiples of this; nearer than half of it to an edge of one, the next is asked for."""
+"""Parts begin at multiples of this; within half of it from an edge, the next part is requested."""
 
 
 class Part(NamedTuple):
-    """Some neighbouring lines of the list."""
+    """A range of lines of the list."""
 
     offset: int
     limit: int
 
     @property
     def end(self) -> int:
-        """The first line behind it."""
+        """The first line after the part."""
         return self.offset + self.limit
 
 
 def part_around(first: int, height: int, total: int, present: Part) -> Part:
-    """Return the part to load when `height` lines from `first` on are visible: `present` as long as it will do."""
+    """Return the part to load for `height` visible lines from `first` on: the `present` one while it is enough."""
     last = first + height
     good_start = present.offset == 0 or first >= present.offset + MARGIN // 2
     good_end = present.end >= total or last <= present.end - MARGIN // 2
@@ -37,9 +37,10 @@ def part_around(first: int, height: int, total: int, present: Part) -> Part:
 
 
 def anchored(part: Part, plain: Window, key_at: Callable[[int], str | None]) -> Window:
-    """Return the window for `part`, hung on a row that is loaded, for then nothing before it is read.
+    """Return the window for `part`, anchored at a loaded row if possible, so that nothing before it has to be read.
 
-    `plain` says of which list, `key_at` what is loaded. A jump has nothing to hang on: it is counted from the head.
+    `plain` is the list's window and `key_at` returns the loaded keys. A jump has no anchor and counts from the list's
+    head.
     """
     anchor: dict[str, Any] = {}
     if part.offset > 0:

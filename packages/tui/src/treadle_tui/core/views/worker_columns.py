@@ -8,11 +8,11 @@ from treadle_tui.core.state.workers import BEATS_SHOWN, Pace, RunRow, WorkerRow
 from treadle_tui.core.views.queue_columns import BAR, slots
 
 MOST_RUNS = 40
-"""How many of a worker's runs are named at most: more are on no screen."""
+"""The most runs of a worker that are named: no screen has room for more."""
 
 
 MOST_JOBS = 10
-"""How many of the jobs that it serves are named."""
+"""The most jobs of a worker that are named."""
 
 
 def _health(row: WorkerRow, context: CellContext) -> Spans:
@@ -20,7 +20,7 @@ def _health(row: WorkerRow, context: CellContext) -> Spans:
 
 
 def _beat(row: WorkerRow, context: CellContext) -> Spans:
-    """Draw a cell for each heartbeat that was expected, the last one on the right, and how long ago one came."""
+    """Draw a cell for each expected heartbeat, newest on the right, and the time since the last one."""
     glyphs = context.glyphs
     tone = WORKER_TONES[row.health] if row.health in {"late", "lost"} else "plain"
     strip = [Span(glyphs.beat, "ok") if came else Span(glyphs.missed, "warn") for came in row.beats]
@@ -32,7 +32,7 @@ _PACE_TONES: dict[Pace, Tone] = {"stuck": "bad", "slow": "warn", "usual": "plain
 
 
 def _runs(row: WorkerRow, context: CellContext) -> Spans:
-    """Tell how long each run has taken against half of its kind, with a word when it takes much longer."""
+    """Show how long each run has taken next to the median for its job, with a word if it takes much longer."""
     if not row.runs:
         return NOTHING
     return joined((_run(run, context) for run in row.runs[:MOST_RUNS]), gap="  ")
@@ -48,7 +48,7 @@ def _run(run: RunRow, context: CellContext) -> Spans:
 
 
 def _used(row: WorkerRow, context: CellContext) -> Spans:
-    """Draw the slots that are used, and behind them what was claimed beyond them and waits in the worker."""
+    """Draw the used slots, followed by the weight that was claimed beyond them and waits in the worker."""
     used, of = row.item.used, row.item.concurrency
     ahead = used - of
     return (*slots(min(used, of), of, context), *((Span(f" +{number(ahead, cells=3)}", "dim"),) if ahead > 0 else ()))
@@ -71,4 +71,4 @@ WORKER_COLUMNS: tuple[Column[WorkerRow], ...] = (
     Column("RUNS NOW / USUALLY", 16, _runs, rank=2, most=400),
     Column("SERVES", 12, _serves, most=80, fills=lambda row: bool(row.item.jobs), extra=True),
 )
-"""The workers' pane from left to right; which jobs each serves stands where room is left."""
+"""The columns of the workers' pane, left to right; SERVES is shown where room is left."""

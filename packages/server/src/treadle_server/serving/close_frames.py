@@ -9,7 +9,7 @@ from typing import Any
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 
-class EndsHeard(WebSocketsSansIOProtocol):
+class DeliversCloseFrame(WebSocketsSansIOProtocol):
     """A websocket that, after a failure, reads and drops everything until its client closes it or a timeout."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

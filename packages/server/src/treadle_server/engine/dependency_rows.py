@@ -1,4 +1,4 @@
-"""Reads and writes what a batch needs of tasks that wait for tasks; of a batch without any nothing is asked."""
+"""Reads and writes the dependencies between tasks that a batch needs; a batch without any asks nothing."""
 
 from treadle_server.domain.dependencies import last_told
 from treadle_server.engine.read_set import ReadSet
@@ -8,12 +8,12 @@ from treadle_server.store.transaction.rows import insert_objects
 
 
 async def read_dependencies(work: UnitOfWork, reads: ReadSet) -> None:
-    """Read the tasks that new ones need, what tasks wait for that run again, flows, and whom to tell of what ended."""
+    """Read the tasks that new ones need, the needs of tasks that run again, flows, and the waiters of ended tasks."""
     known = work.dependencies
-    # One that another command of the batch has read is changed by it as an object.
+    # A task that another command of the batch has read is an object already, and changes with it.
     known.needed = await stored.tasks_needed(work.tx, reads.needed - work.tasks.keys())
-    waiting = [work.tasks[task_id] for task_id in reads.stands_of & work.tasks.keys()]
-    known.stands = await stored.stands_of(work.tx, {task.seq for task in waiting if task.unmet is not None})
+    waiting = [work.tasks[task_id] for task_id in reads.edges_of & work.tasks.keys()]
+    known.read_edges = await stored.edges_of(work.tx, {task.seq for task in waiting if task.unmet is not None})
     known.flows = await stored.flows_by_id(work.tx, reads.flows)
     if reads.tellings:
         await _read_waiters(work, reads.tellings)
@@ -24,7 +24,7 @@ async def _read_waiters(work: UnitOfWork, most: int) -> None:
     known.ended = await stored.tasks_to_tell(work.tx, most)
     if not known.ended:
         return
-    # Each has its share, so that one with 100,000 behind it keeps nobody waiting.
+    # Each ended task has its share, so that one with 100,000 waiters doesn't hold up the others.
     known.most_waiters = max(1, most // len(known.ended))
     told = [(ended.seq, last_told(ended.telling, ended.status)) for ended in known.ended]
     found = await stored.waiters_of(work.tx, told, known.most_waiters)
@@ -36,11 +36,11 @@ async def _read_waiters(work: UnitOfWork, most: int) -> None:
 
 
 async def write_dependencies(work: UnitOfWork) -> None:
-    """Write new flows and edges, which edges are met, and who was told of what."""
+    """Write new flows and edges, which edges are met, and how far the waiters of ended tasks were notified."""
     changed = work.dependencies
     await insert_objects(work.tx, changed.new_flows)
     await stored.insert_edges(work.tx, changed.new_edges)
     await stored.update_edges(work.tx, changed.met)
     await stored.watch(work.tx, changed.watched.keys(), is_open=True)
     await stored.watch(work.tx, changed.over, is_open=False)
-    await stored.note_told(work.tx, changed.told)
+    await stored.write_told(work.tx, changed.told)

@@ -7,7 +7,7 @@ from treadle_server.access.addresses import plain
 from treadle_server.serving.connection_limits import ConnectionLimits
 
 
-class Counted:
+class HoldsPlace:
     """A connection that takes a place within the limits, and frees it at its end."""
 
     transport: Transport

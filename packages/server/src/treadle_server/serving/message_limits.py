@@ -10,7 +10,7 @@ from websockets.server import ServerProtocol
 from treadle_server.operations.arriving import Arriving
 
 
-class Weighed:
+class LimitsMessages:
     """A websocket that counts the bytes of its messages until the session has finished with them."""
 
     conn: ServerProtocol

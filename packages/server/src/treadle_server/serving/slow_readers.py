@@ -3,7 +3,7 @@
 from asyncio import AbstractEventLoop, TimerHandle, Transport
 
 
-class EndsUnread:
+class EndsSlowReaders:
     """A connection that is closed if its client neither reads nor goes away.
 
     The client reads if the system takes bytes from the process, which is what nginx's `send_timeout` measures too.
