@@ -9,6 +9,7 @@ import pytest
 
 from tests.waiting import turns
 from treadle.outbox.database import Database
+from treadle.settings import InvalidSetting
 
 pytestmark = pytest.mark.anyio
 
@@ -39,3 +40,15 @@ async def test_what_fails_in_the_thread_for_one_who_was_cancelled_is_no_error_of
     await database.close()
     gc.collect()
     assert caplog.messages == []
+
+
+def test_an_encrypted_connection_is_asked_for_of_asyncpg_as_of_psql_f6() -> None:
+    """Each transaction failed with a TypeError: asyncpg calls it `ssl`."""
+    named = Database("postgresql+asyncpg://me@localhost/shop?sslmode=require&host=/run/postgresql")
+
+    assert dict(named.url.query) == {"ssl": "require", "host": "/run/postgresql"}
+
+
+def test_an_option_that_asyncpg_does_not_have_is_refused_f6() -> None:
+    with pytest.raises(InvalidSetting, match="asyncpg has no option channel_binding; write an SQLAlchemy URL"):
+        Database("postgresql+asyncpg://me@localhost/shop?channel_binding=require")

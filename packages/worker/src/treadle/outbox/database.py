@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.util import find_spec
+from inspect import signature
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Dialect, Engine, create_engine, make_url
@@ -104,6 +105,8 @@ def _engine(given: URL | str) -> Engine | AsyncEngine:
         if url.drivername in {"postgresql", "postgres"}:
             driver = next((name for name in _DRIVERS if find_spec(name)), "psycopg")
             url = url.set(drivername=f"postgresql+{driver}")
+        if url.drivername == "postgresql+asyncpg":
+            url = _for_asyncpg(url)
         if url.get_dialect().is_async:
             return create_async_engine(url, hide_parameters=True, pool_pre_ping=True)
         return create_engine(url, hide_parameters=True, pool_pre_ping=True)
@@ -114,3 +117,21 @@ def _engine(given: URL | str) -> Engine | AsyncEngine:
             f"the outbox's database needs the driver {error.name}, which is not installed: install it, or choose"
             " another one in the URL, such as postgresql+asyncpg://…"
         ) from None
+
+
+def _for_asyncpg(url: URL) -> URL:
+    """Return the URL with `ssl` for `sslmode`, its name elsewhere; raises `ValueError` for options unknown to asyncpg.
+
+    SQLAlchemy passes them on as keyword arguments, and an unknown one would fail with a `TypeError` on connecting.
+    """
+    from asyncpg import connect
+
+    query = {"ssl" if name == "sslmode" else name: value for name, value in url.query.items()}
+    known = {*signature(connect).parameters, *_OF_DIALECT}
+    if unknown := sorted(query.keys() - known):
+        raise ValueError(f"asyncpg has no option {', '.join(unknown)}")
+    return url.set(query=query)
+
+
+_OF_DIALECT = ("prepared_statement_cache_size", "prepared_statement_name_func", "async_creator_fn")
+"""The options that SQLAlchemy's dialect for asyncpg takes out itself."""
