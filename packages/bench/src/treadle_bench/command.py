@@ -18,21 +18,27 @@ _directory = click.Path(exists=True, file_okay=False, path_type=Path)
 
 @click.command()
 @click.argument("cases", nargs=-1, metavar="[CASE]...")
-@click.option("--list", "is_list", is_flag=True, help="Print the cases and their bars, and measure nothing.")
+@click.option("--list", "is_list", is_flag=True, help="Print the cases and their bars without measuring.")
 @click.option("--database", type=click.Choice(["sqlite", "postgresql", "both"]), default="both", show_default=True,
-              help="What to measure on.")  # fmt: skip
-@click.option("--postgres-url", help="A PostgreSQL server where databases may be made; its default settings count.")
-@click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="Values of which medians are.")
-@click.option("--scale", type=Number(0, 1, min_open=True), default=1.0, help="A share of the full sizes.")
-@click.option("--minutes", type=Number(0, min_open=True),
-              help="How long the soak lasts; left out, an hour by the scale.")  # fmt: skip
-@click.option("--rate", type=click.IntRange(1), default=500, show_default=True, help="The soak's tasks a second.")
-@click.option("--against", type=_directory, help="Run the *_peer.py of a directory in turn, and print the ratios.")
-@click.option("--dir", "scratch", type=_directory, help="Where databases are made; left out, not in memory.")
+              help="The databases to measure on.")  # fmt: skip
+@click.option("--postgres-url", help="A PostgreSQL server in which to create databases; its own settings apply.")
 @click.option(
-    "--json", "json_to", type=NAME, metavar="FILE", help="Write the report as JSON; - prints it, and nothing else."
+    "--repeats", type=click.IntRange(1), default=3, show_default=True, help="How many values each median is taken of."
 )
-@click.option("--from", "earlier", type=_file, help="Measure nothing: show the JSON of an earlier run.")
+@click.option(
+    "--scale", type=Number(0, 1, min_open=True), default=1.0, help="Measure with this fraction of the full sizes."
+)
+@click.option("--minutes", type=Number(0, min_open=True),
+              help="How long the soak lasts; by default an hour times --scale.")  # fmt: skip
+@click.option("--rate", type=click.IntRange(1), default=500, show_default=True, help="The soak's tasks per second.")
+@click.option("--against", type=_directory, help="Run each *_peer.py of a directory in turn, and print the ratios.")
+@click.option(
+    "--dir", "scratch", type=_directory, help="Where to create databases; by default on a disk, not in memory."
+)
+@click.option(
+    "--json", "json_to", type=NAME, metavar="FILE", help="Write the report as JSON; - prints it and nothing else."
+)
+@click.option("--from", "earlier", type=_file, help="Show the JSON of an earlier run without measuring.")
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @click.option("--svg", type=_file, help="Draw the curves, and the soak over time.")
 def bench(
@@ -42,8 +48,8 @@ def bench(
 ) -> None:  # fmt: skip
     """Measure how fast Treadle is on this machine, with real servers, workers and submitters.
 
-    A CASE is one of --list, `bars` (all that a bar is reckoned from; when none is named) or `curves`. Progress goes to
-    the standard error; exit 1 when a case could not be measured. A bar that is missed is shown, and no error.
+    A CASE is one of those in --list, `bars` (every case that a bar needs; the default), or `curves`. Progress goes to
+    standard error. Exits with 1 if a case could not be measured; a missed bar is shown, but is not an error.
     """
     from rich.console import Console
 
