@@ -359,7 +359,7 @@ def test_no_default_of_a_task_is_more_than_a_submit_may_say(settings: type[BaseS
 
 
 def test_no_address_is_not_all_addresses(tmp_path: Path) -> None:
-    assert "it is empty" in refused(tmp_path, "server", "--host", "")
+    assert "must not be empty" in refused(tmp_path, "server", "--host", "")
 
 
 def test_a_variable_that_is_empty_counts_as_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:

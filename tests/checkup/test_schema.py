@@ -46,7 +46,7 @@ def test_a_database_with_two_revisions_is_left_as_it_is(spoilt_url: str) -> None
     execute(spoilt_url, "INSERT INTO alembic_version VALUES ('0001')")
 
     with pytest.raises(
-        ValidationFailed, match=f"0001 and {HEAD} are noted, but only one should be: .*restore the backup"
+        ValidationFailed, match=f"0001 and {HEAD} are noted, but only one should be: .*restore a backup"
     ):
         asyncio.run(opened(spoilt_url))
 

@@ -212,7 +212,7 @@ async def test_a_round_that_is_applied_later_has_each_task_where_it_stands_then_
     tasks[0].version += 1
     tasks[0].status, tasks[0].due_at, tasks[1].priority = Status.SCHEDULED, None, -1
 
-    found, rank = changed.anew().segment("position", 1)
+    found, rank = changed.copy().segment("position", 1)
 
     assert found == [tasks[2], tasks[1]]
     assert rank(tasks[2]) < rank(tasks[1])

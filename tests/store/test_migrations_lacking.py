@@ -68,6 +68,16 @@ async def test_no_server_starts_on_a_database_that_lacks_a_key(old_url: str, tab
     assert f"lacks pk_{table}: " in await _refused(old_url)
 
 
+@pytest.mark.postgres
+async def test_a_schema_that_comes_before_the_tables_own_hides_nothing(old_url: str) -> None:
+    """As one that is made later and called as the role is, which PostgreSQL looks into first."""
+    await _changed(old_url, "CREATE SCHEMA postgres", revision=HEAD)
+
+    store = SqlStore(old_url)
+    await store.open()
+    await store.close()
+
+
 @pytest.mark.parametrize(
     ("statement", "words"),
     [

@@ -172,7 +172,7 @@ async def test_who_would_write_too_waits_for_a_change_that_stands_alone_g11(stor
     done = asyncio.ensure_future(do(store, numbered(part(["test 1"]))))
     await waiting(postgres_database, "WITH put")
     joins = asyncio.ensure_future(joined(postgres_database))
-    await waiting(postgres_database, "ON CONFLICT (key) DO UPDATE")
+    await waiting(postgres_database, "WITH updated")
 
     await held.rollback()
 

@@ -162,7 +162,7 @@ async def test_what_is_no_id_is_no_tasks_whichever_way_is_asked(server: Served, 
             *(handle.get(), handle.result(5), handle.wait(5), client.expect(given).result(5)),
         ]
         for one in asked:
-            with pytest.raises(errors.TaskNotFound, match=f"'{str(given).lower()}' is not a task id: use a UUID"):
+            with pytest.raises(errors.TaskNotFound, match=f"'{str(given).lower()}' is not a task id: write a UUID"):
                 await one
 
 

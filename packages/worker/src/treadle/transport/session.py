@@ -88,6 +88,7 @@ class Session:
         self._bearer = bearer_of(token)
         self._refusals = Refusals(self._bearer, urls)
         self._odd = QuietLog(log)
+        self._odd_in_turn = 0
         self._on_push = on_push
         self._on_connect = on_connect
         self._on_disconnect = on_disconnect
@@ -277,6 +278,7 @@ class Session:
         except* ConnectionFailed as strange:
             odd = SocketRefused(str(strange.exceptions[0]))
             self._odd.say(odd, "reconnecting")
+            self._odd_in_turn += 1
         except* Exception:
             # A bug, or a server that doesn't follow the protocol: reconnecting is better than ending the client.
             log.exception("giving up the session's connection and reconnecting")
@@ -289,8 +291,8 @@ class Session:
         if fatal is not None and not self._closing and self._is_final(fatal):
             raise fatal
         self._lose(too_large=ws.close_code == 1009)
-        if odd is not None:
-            # The next connection may do the same, so requests that plain HTTP can make do not wait for it.
+        if odd is not None and self._odd_in_turn > 1:
+            # The next connection will probably do the same, so requests that plain HTTP can make do not wait for it.
             self._fail(odd)
 
     async def _read(self, ws: Connection) -> None:
@@ -303,6 +305,7 @@ class Session:
                             self._answer(n, item)
                         elif "push" in item:
                             self._on_push(item)
+                self._odd_in_turn = 0
 
     def _answer(self, n: int, item: dict[str, Any]) -> None:
         request = self._pending.get(n)

@@ -14,12 +14,12 @@ _OF_MIGRATIONS = frozenset({"treadle_tasks", "treadle_runs", "ix_tasks_start_lim
 """The views and indexes that only migrations define."""
 
 _ON_POSTGRESQL = text("""
-SELECT relname FROM pg_class WHERE relnamespace = quote_ident(current_schema())::regnamespace
+SELECT relname FROM pg_class WHERE pg_table_is_visible(oid)
 UNION ALL
 SELECT relname || '.' || attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
- WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relkind = 'r' AND attnum > 0 AND NOT attisdropped
+ WHERE pg_table_is_visible(attrelid) AND relkind IN ('r', 'p') AND attnum > 0 AND NOT attisdropped
 UNION ALL
-SELECT conname FROM pg_constraint WHERE connamespace = quote_ident(current_schema())::regnamespace
+SELECT conname FROM pg_constraint WHERE pg_table_is_visible(conrelid)
 """)
 
 _ON_SQLITE = text("""
