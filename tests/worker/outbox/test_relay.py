@@ -15,7 +15,7 @@ from tests.worker.proxies import proxy_to
 from treadle import Client, Options, outbox
 from treadle.client.submit_batcher import SubmitBatcher
 from treadle.errors import ConnectionFailed, NoOutbox, TooManyRequests, Unauthorized, problem_named
-from treadle.outbox import Relay, relay
+from treadle.outbox import Relay, Swept, relay
 from treadle.outbox import rows as outbox_rows
 from treadle.outbox.table import TABLE
 from treadle.settings import InvalidSetting
@@ -408,3 +408,26 @@ def test_a_relay_is_told_of_without_the_database_s_password(url: str) -> None:
 
     assert "@db/shop" in told
     assert "hidden" not in told
+
+
+async def test_f6_rows_that_must_wait_do_not_keep_others_waiting(
+    shop: AsyncEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one waited for a full limit, those that came later were looked for ever more seldom, each five seconds."""
+    relay_ = Relay(shop, client=client, interval=0.01)
+    pauses: list[float] = []
+
+    async def sweep(_: Relay, __: Client) -> Swept:
+        return Swept(handed=len(pauses) % 2, left=1)
+
+    async def pause(_: Relay, seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 20:
+            relay_.stop()
+
+    monkeypatch.setattr(Relay, "_sweep", sweep)
+    monkeypatch.setattr(Relay, "_pause", pause)
+    await relay_.run()
+
+    assert set(pauses[1::2]) == {0.01}
+    assert max(pauses[::2]) <= 0.1, "each is the first of a series"

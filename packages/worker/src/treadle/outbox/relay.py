@@ -151,7 +151,10 @@ class Relay:
                         )
                     elif swept.left:
                         self._waits.say(f"some rows must wait ({swept.why})", "trying again")
-                        pause = max(pause, next(pauses))
+                        if swept.handed:
+                            pauses = delays()  # rows that need not wait keep coming
+                        else:
+                            pause = max(pause, next(pauses))
                     else:
                         self._waits.over()
                         pauses = delays()
