@@ -93,7 +93,7 @@ class Steps(Claims):
         message = Message(name, message_id, data, user.name, now)
         task.messages.append(message)
         last = task.kept[-1] if task.kept else None
-        if last is not None and self._waits_by(task, last, name):
+        if last is not None and (last.kind, last.step) == ("receive", name) and self._waits_by(task, last):
             self._take(task, last, now)
             task.scheduled_at = min(task.scheduled_at, now)
             if task.status is Status.SCHEDULED:
@@ -111,12 +111,18 @@ class Steps(Claims):
         return task
 
     @staticmethod
-    def _waits_by(task: Task, step: Step, name: str) -> bool:
-        is_empty = step.kind == "receive" and step.received_at is None
+    def _waits_by(task: Task, step: Step) -> bool:
+        is_empty = step.kind != "call" and step.received_at is None
         if task.run_id is None or task.is_leased:
             return False
         last = task.run_id - 1 if task.worker_id is None else task.run_id
-        return is_empty and step.step == name and step.run_id == last
+        return is_empty and step.run_id == last
+
+    def move_wait(self, task: Task, at: datetime, now: datetime) -> None:
+        """Move the end of a sleep, or of a wait for a message, with the time of its task."""
+        last = task.kept[-1] if task.kept else None
+        if last is not None and self._waits_by(task, last):
+            last.until = max(at, now)
 
     @staticmethod
     def clear_steps(task: Task, from_step: str | None) -> None:

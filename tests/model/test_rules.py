@@ -247,6 +247,15 @@ RULES: dict[str, list[Operation]] = {
         Send(1, "m", "1", 1),
         Claim(0, 2),
     ],
+    "an edit of a task's time moves the end of its sleep or wait": [
+        put({"job": 0}, {"job": 0}),
+        Claim(0, 2),
+        Report(0, waits("sleep", 30.0, receives=False)),
+        Report(1, waits("m", 30.0, receives=True)),
+        Edit(0, {"delay": 60}),
+        Edit(1, {"scheduled_at": 0}),
+        Claim(0, 2),
+    ],
     "each policy takes a failure as it says, and a rerun waits anew": [
         put(
             {"job": 0},

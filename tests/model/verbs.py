@@ -142,6 +142,7 @@ class Verbs(Submits):
         self._change(task, changes)
         if at is not None:
             self._reschedule(task, at, now)
+            self.move_wait(task, at, now)
         task.version += 1
         task.updated_at = now
         self.take_policy(task, changes.get("on_dependency_failure"), now)
