@@ -94,7 +94,12 @@ def test_a_key_or_a_sequence_that_a_restore_did_not_come_to_is_found(
 
 @pytest.mark.parametrize("spoilt_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)
 def test_an_index_that_was_never_finished_is_found(examined: Examine, spoilt_url: str) -> None:
-    execute(spoilt_url, "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'ix_tasks_due'::regclass")
+    # A schema that is called as the role is comes first in the search path, and hides no tables.
+    execute(
+        spoilt_url,
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'ix_tasks_due'::regclass",
+        "CREATE SCHEMA postgres",
+    )
 
     [finding] = examined()["migrations"]
 
@@ -108,6 +113,7 @@ def test_a_key_that_was_never_checked_is_found(examined: Examine, spoilt_url: st
         spoilt_url,
         "ALTER TABLE task_tags DROP CONSTRAINT fk_task_tags_task_seq",
         f"ALTER TABLE task_tags ADD CONSTRAINT {key}",
+        "CREATE SCHEMA postgres",
     )
 
     [finding] = examined()["migrations"]

@@ -69,7 +69,7 @@ SELECT current_user, CASE
        THEN (SELECT coalesce('may not change the table ' || min(relname) FILTER (WHERE relkind <> 'S'),
                              'may not count by the sequence ' || min(relname))
                FROM pg_class
-              WHERE relnamespace = quote_ident(current_schema())::regnamespace
+              WHERE pg_table_is_visible(oid)
                 AND CASE relkind
                     WHEN 'S' THEN relname = ANY (:sequences) AND NOT has_sequence_privilege(oid, 'USAGE')
                     ELSE relname = ANY (:tables)

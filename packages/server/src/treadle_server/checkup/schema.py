@@ -1,6 +1,6 @@
 """Whether the database's tables are those of this version: a migration that is missing, unknown, or half done."""
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, TextClause, text
 
 from treadle.wire.findings import Finding
 from treadle_server.checkup import sequences
@@ -23,10 +23,10 @@ def look(connection: Connection) -> list[Finding]:
                         "start a server of this version, or treadle migrate: docs/growing.md#upgrading")]  # fmt: skip
     if (said := explain_lacking(connection, HEAD)) is not None:
         return [Finding("migrations", "fail", said)]
-    if broken := _broken_indexes(connection):
+    if broken := _on_postgresql(connection, _BROKEN_INDEXES):
         return [Finding("migrations", "fail", f"invalid indexes, never finished: {', '.join(broken)}",
                         "run REINDEX INDEX for each of them")]  # fmt: skip
-    if unchecked := _unchecked_constraints(connection):
+    if unchecked := _on_postgresql(connection, _UNCHECKED_CONSTRAINTS):
         return [Finding("migrations", "fail", f"constraints that were never checked: {', '.join(unchecked)}",
                         "run ALTER TABLE … VALIDATE CONSTRAINT for each of them")]  # fmt: skip
     if found_behind := sequences.behind(connection):
@@ -45,17 +45,15 @@ def _is_migrating(connection: Connection) -> bool:
     return bool(connection.execute(held, {"key": LOCK}).scalar_one())
 
 
-def _broken_indexes(connection: Connection) -> list[str]:
-    if connection.dialect.name != "postgresql":
-        return []
-    broken = text("SELECT indexrelid::regclass::text FROM pg_index JOIN pg_class ON pg_class.oid = indrelid"
-                  " WHERE NOT indisvalid AND relnamespace = quote_ident(current_schema())::regnamespace")  # fmt: skip
-    return sorted(connection.execute(broken).scalars())
+_BROKEN_INDEXES = text("""
+SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid AND pg_table_is_visible(indrelid) ORDER BY 1
+""")
+
+_UNCHECKED_CONSTRAINTS = text("""
+SELECT conname || ' of ' || conrelid::regclass FROM pg_constraint
+ WHERE NOT convalidated AND pg_table_is_visible(conrelid) ORDER BY 1
+""")
 
 
-def _unchecked_constraints(connection: Connection) -> list[str]:
-    if connection.dialect.name != "postgresql":
-        return []
-    unchecked = text("SELECT conname || ' of ' || conrelid::regclass FROM pg_constraint WHERE NOT convalidated"
-                     " AND connamespace = quote_ident(current_schema())::regnamespace")  # fmt: skip
-    return sorted(connection.execute(unchecked).scalars())
+def _on_postgresql(connection: Connection, names: TextClause) -> list[str]:
+    return list(connection.execute(names).scalars()) if connection.dialect.name == "postgresql" else []
