@@ -152,7 +152,6 @@ class Failing(Asking):
         if isinstance(operation, Service):
             await self._hear_of_instances(site)
             operation.begin(replace(self._at(None), server=number), commits)
-            self.model.delete_orphans()
         elif isinstance(operation, Claim) and commits <= _looks(operation):
             if commits:
                 # It has looked its worker up.

@@ -283,6 +283,24 @@ RULES: dict[str, list[Operation]] = {
         Service("follow"),
         Claim(0, 9),
     ],
+    "a rerun waits for the code of a run that was cancelled, and its answer says so": [
+        put({"job": 0}),
+        Claim(0),
+        Report(0, STARTED),
+        Steer(0, "cancel"),
+        Steer(0, "rerun"),
+        Claim(0),
+        Beat(0),
+        Claim(0),
+    ],
+    "a job that nobody serves goes with the last of its tasks, if what that waited for has ended": [
+        Link(0, 2),
+        put({"job": 0}),
+        put({"job": 2, "needs": (0,)}),
+        Steer(0, "cancel"),
+        RemoveWorker(0),
+        Service("follow"),
+    ],
 }
 
 

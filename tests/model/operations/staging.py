@@ -36,6 +36,7 @@ class Service(Operation):
             at.model.follow(at.now, commits)
         elif commits != 0:
             (at.model.promote if self.name == "promote" else at.model.tick)(at.now)
+        at.model.delete_orphans()
 
 
 @dataclass(frozen=True)

@@ -177,8 +177,12 @@ async def _reblock(work: UnitOfWork, touched: set[int]) -> None:
     moved = await targets_of(work.tx, ended) - touched
     await lock_targets(work.tx, moved)
     await work.reblock(touched | moved)
-    again = {task.seq for task in pending if task.target_num is None and task.has_run}
-    work.woken |= await reblock_tasks(work.tx, again | ended)
+    again = {task.seq: task for task in pending if task.target_num is None and task.has_run}
+    for seq, lane, blocked in await reblock_tasks(work.tx, again.keys() | ended):
+        if seq in again:
+            again[seq].blocked = blocked
+        if not blocked:
+            work.woken.add(lane)
 
 
 async def _note_limited(work: UnitOfWork, kept: Collection[int]) -> None:

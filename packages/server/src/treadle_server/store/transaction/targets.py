@@ -187,9 +187,12 @@ async def targets_of(tx: Tx, seqs: Collection[int]) -> set[int]:
 _nums = Prepared(select(_c.target_num).where(is_among(_c.seq, "seqs"), _c.target_num.is_not(None)))
 
 
-async def reblock_tasks(tx: Tx, seqs: Collection[int]) -> set[int]:
-    """Block pending tasks without a target while their last runs' holds last; return the lanes of unblocked ones."""
-    return {lane for lane, blocked in await _reblock.rows(tx, seqs=seqs) if not blocked}
+async def reblock_tasks(tx: Tx, seqs: Collection[int]) -> list[tuple[int, int, bool]]:
+    """Block pending tasks without a target while their last runs' holds last.
+
+    Returns the number, lane and `blocked` of each task that this changed.
+    """
+    return [(seq, lane, blocked) for seq, lane, blocked in await _reblock.rows(tx, seqs=seqs)]
 
 
 _reblock = Prepared(
@@ -202,5 +205,5 @@ _reblock = Prepared(
         _c.blocked != keeps_waiting,
     )
     .values(blocked=keeps_waiting)
-    .returning(_c.lane, _c.blocked)
+    .returning(_c.seq, _c.lane, _c.blocked)
 )
