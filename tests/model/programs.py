@@ -1,6 +1,7 @@
 """Random programs, which Hypothesis draws and shortens."""
 
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from hypothesis import strategies as st
@@ -288,6 +289,29 @@ _operation = _weighed(
     }
 )
 
+_about_one = _weighed(
+    {
+        "report": (6, _report),
+        "plain": (8, st.builds(Steer, _number, _plain)),
+        "steer": (2, _steer),
+        "claim": (5, _claim),
+        "service": (2, _service),
+        "edit": (1, _edit),
+        "patch": (1, _patch),
+        "rerun": (1, _rerun),
+        "send": (1, _send),
+        "receive": (1, _receive),
+        "beat": (1, _beat),
+        "pass": (1, _pass),
+    }
+)
+_chapter = st.builds(
+    lambda task, operations: [replace(one, task=task) if hasattr(one, "task") else one for one in operations],
+    st.integers(0, 3),
+    st.lists(_about_one, min_size=3, max_size=6),
+)
+"""Several operations on one task: of those drawn one by one, hardly two in a row name the same."""
+
 _PROLOGUE: list[Operation] = [Register(), *(Link(0, job) for job in range(KEYED))]
 _SECOND: list[Operation] = [Register({"concurrency": 3}), *(Link(1, job) for job in range(KEYED))]
 _BEGINNING: list[Operation] = [Submit(({"job": 0}, {"job": 1, "target": "a"}, {"job": 2}), alone=False), Claim(0, 2)]
@@ -329,15 +353,14 @@ _BEGINNINGS: list[list[Operation]] = [
 
 
 def programs(size: int = 40, *, servers: int = 1) -> st.SearchStrategy[list[Operation]]:
-    """Give programs of up to so many operations, after one or two workers have come."""
-    one = (
-        _operation
-        if servers == 1
-        else st.booleans().flatmap(lambda other: st.builds(Other, _operation) if other else _operation)
-    )
-    body = st.lists(one, min_size=size // 2, max_size=size)
+    """Give programs of about so many operations at most, after one or two workers have come."""
+    chunk = _weighed({"one": (4, _operation.map(lambda one: [one])), "chapter": (1, _chapter)})
+    if servers > 1:
+        here, there = chunk, chunk.map(lambda operations: [Other(one) for one in operations])
+        chunk = st.booleans().flatmap(lambda other: there if other else here)
+    body = st.lists(chunk, min_size=size // 3, max_size=size * 2 // 3)
     return st.builds(
-        lambda second, begun, rest: [*_PROLOGUE, *(_SECOND if second else []), *begun, *rest],
+        lambda second, begun, rest: [*_PROLOGUE, *(_SECOND if second else []), *begun, *chain.from_iterable(rest)],
         st.booleans(),
         st.sampled_from(_BEGINNINGS),
         body,
