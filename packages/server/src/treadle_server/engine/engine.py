@@ -24,7 +24,7 @@ from treadle_server.engine.command_queue import MOST_ROWS, MOST_WAITING, Command
 from treadle_server.engine.commands.base import Command
 from treadle_server.engine.commands.reports import ReportMany
 from treadle_server.engine.dispatch.assignments import Assignments
-from treadle_server.engine.dispatch.dispatcher import Dispatcher, Freed
+from treadle_server.engine.dispatch.dispatcher import Dispatcher
 from treadle_server.engine.dispatch.http_claims import HttpClaims
 from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.engine.due_ahead import DueAhead
@@ -32,8 +32,8 @@ from treadle_server.engine.fast_path.reports import FastReports
 from treadle_server.engine.fast_path.submits import FastSubmits
 from treadle_server.engine.hooks import Hooks
 from treadle_server.engine.hub import Hub
-from treadle_server.engine.in_flight import BeforeFailed, InFlight
-from treadle_server.engine.limits import LimitKeeper
+from treadle_server.engine.in_flight import Attempt, BeforeFailed, InFlight
+from treadle_server.engine.limits import ClockReading, LimitKeeper
 from treadle_server.engine.pending import Pending
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.rules import Rules
@@ -261,60 +261,72 @@ class Engine:
         return True
 
     async def _commit(self, flight: InFlight, *, fast: bool) -> bool:
-        """Apply the batch in one transaction, by the fast path where possible if `fast`; then answer and publish."""
-        batch = flight.batch
-        assignments, is_written = Assignments(), False
-        freed: list[Freed] = []
-        began = self.clock.monotonic()
+        """Write the batch in one transaction, by the fast path where possible if `fast`; then answer and publish."""
+        attempt, began = Attempt(), self.clock.monotonic()
         try:
             async with self.store.write(after=flight.wait_for_previous if fast else None) as tx:
-                now = self.clock.now()
-                self.drift.look(now)
-                reading = await self._limits.begin(tx, now, goes_first=flight.was_overtaken)
-                fast = self._cache.look(tx) and fast
-                work = UnitOfWork(tx, now, self.rules, random.random, self._log_lines, self.due_ahead)
-                new = await self.fast_submits.submit(work, batch) if fast else []
-                if left := [pending for pending in batch if not pending.is_done]:
-                    await self._apply(work, left)
-                new = new if work.is_plain else [*new, *work.changes.queued]
-                if work.limited or reading.was_set or not work.is_plain:
-                    await self._limits.let_through(work, reading)
-                if self.hooks:
-                    await self.hooks.note(tx, work.batch.tasks, now)
-                if self.show_presence is not None:
-                    await self.show_presence(tx, now)
-                if new:  # the batch before may still be reading the ends of queues
-                    await flight.wait_for_previous()
-                self._note_claimable(work, new)
-                freed = self.dispatcher.release(work.released, self.clock.monotonic())
-                assignments = await self._assign(work) or assignments
-                if work.left_ends:
-                    await add_past_outcomes(tx, work.left_ends)
-                is_written = True
-                self._cache.count(work.counted)
-                self._cache.count(assignments.counted)
-                flight.note_applied(may_be_followed=not (tx.has_begun() or self.dispatcher.has_claims))
-                if flight.may_be_followed and not new and self.dispatcher.head_cache.runs_short:
-                    await flight.wait_for_previous()
-                    flight.read_beside(self.dispatcher.head_cache.read_ahead(tx.beside(), now))
+                work, reading = await self._fill(tx, flight, attempt, fast=fast)
         except BaseException as error:
-            if isinstance(error, StoreUnavailable):
-                for demand, tasks in assignments.given.items():
-                    self.unconfirmed.note(demand.worker_id, list(tasks))
-            assignments.withdraw()
-            # The tasks are still there to be claimed, though their lanes were noted as empty.
-            self.dispatcher.wake({change.task.lane for change in assignments.changes})
-            self.dispatcher.hold_again(freed)
-            self.fast_reports.clear()
-            self._cache.clear()
-            self._limits.note_failure(error)
-            if is_written and isinstance(error, StoreUnavailable):
-                self.unconfirmed.notify()
+            self._undo(attempt, error)
             await flight.fail()
             raise
         await flight.committed()
         self._limits.keep(reading)
         self.commit_seconds.add(self.clock.monotonic() - began)
+        self._announce(flight.batch, work, attempt.assignments)
+        return True
+
+    async def _fill(self, tx: Tx, flight: InFlight, attempt: Attempt, *, fast: bool) -> tuple[UnitOfWork, ClockReading]:
+        """Write everything that the batch's transaction is to commit: what its commands do, and claims."""
+        now = self.clock.now()
+        self.drift.look(now)
+        reading = await self._limits.begin(tx, now, goes_first=flight.was_overtaken)
+        fast = self._cache.look(tx) and fast
+        work = UnitOfWork(tx, now, self.rules, random.random, self._log_lines, self.due_ahead)
+        new = await self.fast_submits.submit(work, flight.batch) if fast else []
+        if left := [pending for pending in flight.batch if not pending.is_done]:
+            await self._apply(work, left)
+        new = new if work.is_plain else [*new, *work.changes.queued]
+        if work.limited or reading.was_set or not work.is_plain:
+            await self._limits.let_through(work, reading)
+        if self.hooks:
+            await self.hooks.note(tx, work.batch.tasks, now)
+        if self.show_presence is not None:
+            await self.show_presence(tx, now)
+        if new:  # the batch before may still be reading the ends of queues
+            await flight.wait_for_previous()
+        self._note_claimable(work, new)
+        attempt.freed = self.dispatcher.release(work.released, self.clock.monotonic())
+        attempt.assignments = assignments = await self._assign(work) or attempt.assignments
+        if work.left_ends:
+            await add_past_outcomes(tx, work.left_ends)
+        attempt.is_written = True
+        self._cache.count(work.counted)
+        self._cache.count(assignments.counted)
+        flight.note_applied(may_be_followed=not (tx.has_begun() or self.dispatcher.has_claims))
+        if flight.may_be_followed and not new and self.dispatcher.head_cache.runs_short:
+            await flight.wait_for_previous()
+            flight.read_beside(self.dispatcher.head_cache.read_ahead(tx.beside(), now))
+        return work, reading
+
+    def _undo(self, attempt: Attempt, error: BaseException) -> None:
+        """Take back what a transaction that failed had done in memory, and forget what it may have changed."""
+        assignments = attempt.assignments
+        if isinstance(error, StoreUnavailable):
+            for demand, tasks in assignments.given.items():
+                self.unconfirmed.note(demand.worker_id, list(tasks))
+        assignments.withdraw()
+        # The tasks are still there to be claimed, though their lanes were noted as empty.
+        self.dispatcher.wake({change.task.lane for change in assignments.changes})
+        self.dispatcher.hold_again(attempt.freed)
+        self.fast_reports.clear()
+        self._cache.clear()
+        self._limits.note_failure(error)
+        if attempt.is_written and isinstance(error, StoreUnavailable):
+            self.unconfirmed.notify()
+
+    def _announce(self, batch: Sequence[Pending], work: UnitOfWork, assignments: Assignments) -> None:
+        """Answer the callers, publish what the commit changed, and deliver its claims."""
         for pending in batch:
             pending.send_answer()
         self.hooks.committed()
@@ -325,7 +337,6 @@ class Engine:
         self._publish(work, assignments)
         for slot in self.dispatcher.deliver(assignments, self.clock.monotonic()):
             self._hand_back(slot.worker_id, assignments.given[slot])
-        return True
 
     def _note_claimable(self, work: UnitOfWork, new: Iterable[Task]) -> None:
         """Tell the dispatcher, before the commit, where tasks are claimable; `new` ones are last in their queues."""

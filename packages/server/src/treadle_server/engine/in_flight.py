@@ -7,13 +7,26 @@ the earlier batch is not committed as it was applied, the later one undoes its c
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
+from treadle_server.engine.dispatch.assignments import Assignments
+from treadle_server.engine.dispatch.dispatcher import Freed
 from treadle_server.engine.pending import Pending
 
 
 class BeforeFailed(RuntimeError):
     """The batch before was not committed as it was applied, so what was applied on top of it is void."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What a batch's transaction has done in memory so far, which is undone if it fails."""
+
+    assignments: Assignments = field(default_factory=Assignments)
+    freed: list[Freed] = field(default_factory=list)
+    is_written: bool = False
+    """Whether only the commit is left."""
 
 
 class InFlight:
