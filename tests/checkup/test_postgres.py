@@ -63,6 +63,16 @@ def test_a_schema_of_any_name_is_looked_into(examined: Examine, spoilt_url: str)
     assert [one for check in ("database", "migrations") for one in found[check] if "could not be" in one.detail] == []
 
 
+def test_tables_in_a_schema_that_is_not_looked_at_are_found(examined: Examine, spoilt_url: str) -> None:
+    """It said that the database is empty, and that the first server creates its tables."""
+    execute(spoilt_url, "ALTER SCHEMA public RENAME TO restored", "CREATE SCHEMA public")
+
+    [finding] = examined()["migrations"]
+
+    assert finding.grade == "fail"
+    assert "in the schema restored, which is not in the search_path" in finding.detail
+
+
 def test_one_that_lets_nobody_in_is_told_with_what_to_do_about_that(
     examined: Examine, spoilt_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

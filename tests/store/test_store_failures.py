@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from treadle_server.errors import StoreUnavailable
+from treadle_server.errors import StoreUnavailable, ValidationFailed
 from treadle_server.store.connections import READERS
 from treadle_server.store.failures import FAILURES_EXPLAINED, described
 from treadle_server.store.postgres.dedicated import DedicatedConnection
@@ -115,22 +115,44 @@ async def test_a_start_in_a_database_that_is_set_up_otherwise_says_what_to_look_
 
 
 @pytest.mark.postgres
+async def test_a_start_makes_no_tables_beside_those_of_a_schema_that_is_not_looked_at(old_url: str) -> None:
+    """After a restore into another schema, or with another search_path, a server began with an empty second set."""
+    store = SqlStore(old_url)
+    await store.open()
+    await store.close()
+    await _execute(old_url, "ALTER SCHEMA public RENAME TO restored; CREATE SCHEMA public")
+
+    with pytest.raises(ValidationFailed, match=r"tables are in the schema restored, .* search_path \(.*\): .* nothing"):
+        await store.open()
+
+    await store.close()
+    await _execute(old_url, 'ALTER DATABASE "{name}" SET search_path = restored')
+    await store.open()
+    await store.close()
+
+
+@pytest.mark.postgres
 async def test_a_start_beside_another_treadle_of_the_database_says_that_one_of_them_has_no_leader(
     old_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The second one's tasks that waited for a time waited for ever, and nothing told of it."""
-    for schema in ("first", "second"):
-        assert "schemas" not in caplog.text
-        connection = await asyncpg.connect(old_url)
-        name = await connection.fetchval("SELECT current_database()")
-        await connection.execute(f'CREATE SCHEMA {schema}; ALTER DATABASE "{name}" SET search_path = {schema}')
-        await connection.close()
-        store = SqlStore(old_url)
-        await store.open()
-        await store.close()
+    store = SqlStore(old_url)
+    await store.open()
+    await store.close()
+    assert "schemas" not in caplog.text
+    await _execute(old_url, "CREATE SCHEMA second; CREATE TABLE second.lane_counts (lane bigint)")
 
-    assert "there are Treadle tables in the schemas first, second of one database" in caplog.text
+    await store.open()
+
+    assert "there are Treadle tables in the schemas public, second of one database" in caplog.text
     assert "give each its own database" in caplog.text
+    await store.close()
+
+
+async def _execute(url: str, statements: str) -> None:
+    connection = await asyncpg.connect(url)
+    await connection.execute(statements.format(name=await connection.fetchval("SELECT current_database()")))
+    await connection.close()
 
 
 @pytest.mark.parametrize(

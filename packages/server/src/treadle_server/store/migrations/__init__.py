@@ -111,7 +111,7 @@ def refusal(connection: Connection, found: list[str]) -> DatabaseIsNewer | Valid
         others = {name for name in there if not name.startswith("_")} if is_file else there & set(metadata.tables)
         if others:
             return ValidationFailed(_STRANGE.format("no revision of Treadle"))
-        return None if is_file else _ill_encoded(connection)
+        return None if is_file else _out_of_reach(connection) or _ill_encoded(connection)
     unknown = ", ".join(revision for revision in found if revision not in REVISIONS)
     if not there >= _FIRST:
         return ValidationFailed(_STRANGE.format(f"the revision {', '.join(found)} of another program"))
@@ -141,6 +141,18 @@ def explain_lacking(connection: Connection, revision: str = HEAD) -> str | None:
     """Return an error message if the database lacks a part of the schema; None if it is complete."""
     missing = lacking(connection)
     return None if missing is None else HALF_DONE.format(f"the database is marked as {revision}, but lacks {missing}")
+
+
+def _out_of_reach(connection: Connection) -> ValidationFailed | None:
+    """Return why no tables are made in a database that has Treadle's in a schema where they are not looked for."""
+    found = connection.execute(_SCHEMAS).scalars().all()
+    if not found:
+        return None
+    return ValidationFailed(
+        f"Treadle's tables are in the schema {', '.join(found)}, which is not in the search_path"
+        f" ({connection.execute(text('SHOW search_path')).scalar_one()}): put it there with ALTER ROLE … SET"
+        " search_path, or, if they are another Treadle's, use a database of its own; nothing was changed"
+    )
 
 
 def _ill_encoded(connection: Connection) -> ValidationFailed | None:
