@@ -43,3 +43,14 @@ def test_one_task_is_told_as_one(examined: Examine, spoilt_url: str) -> None:
     [finding] = examined()["counts"]
 
     assert finding.detail.endswith(": 1 task")
+
+
+def test_tasks_that_lack_what_they_are_to_do_are_found(examined: Examine, spoilt_url: str) -> None:
+    """As after a restore of some tables: the doctor called such a database well, and nothing showed or ran them."""
+    submit_three(spoilt_url)
+    execute(spoilt_url, "DELETE FROM task_specs WHERE seq = 1")
+
+    [finding] = examined()["counts"]
+
+    assert finding.grade == "fail"
+    assert finding.detail.startswith("1 task without a row in task_specs")
