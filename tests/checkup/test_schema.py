@@ -122,6 +122,16 @@ def test_a_key_that_was_never_checked_is_found(examined: Examine, spoilt_url: st
 
 
 @pytest.mark.parametrize("spoilt_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)
+def test_keys_that_are_not_kept_because_triggers_are_disabled_are_found(examined: Examine, spoilt_url: str) -> None:
+    """As `pg_restore --disable-triggers` leaves them when it is interrupted: what was removed left rows behind."""
+    execute(spoilt_url, "ALTER TABLE task_tags DISABLE TRIGGER ALL", "CREATE SCHEMA postgres")
+
+    [finding] = examined()["migrations"]
+
+    assert (finding.grade, "triggers of task_tags are disabled" in finding.detail) == ("fail", True)
+
+
+@pytest.mark.parametrize("spoilt_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)
 def test_a_sequence_that_a_restore_left_out_is_found_with_what_mends_it(examined: Examine, spoilt_url: str) -> None:
     execute(spoilt_url, "INSERT INTO targets (num, room, name) VALUES (1, '@global', 'a'), (2, '@global', 'b')")
 

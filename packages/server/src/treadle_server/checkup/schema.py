@@ -29,6 +29,10 @@ def look(connection: Connection) -> list[Finding]:
     if unchecked := _on_postgresql(connection, _UNCHECKED_CONSTRAINTS):
         return [Finding("migrations", "fail", f"constraints that were never checked: {', '.join(unchecked)}",
                         "run ALTER TABLE … VALIDATE CONSTRAINT for each of them")]  # fmt: skip
+    if disabled := _on_postgresql(connection, _DISABLED_TRIGGERS):
+        return [Finding("migrations", "fail", f"foreign keys are not kept: triggers of {', '.join(disabled)} are"
+                        " disabled, as an interrupted restore of data leaves them",
+                        "restore again, or run ALTER TABLE … ENABLE TRIGGER ALL for each of them")]  # fmt: skip
     if found_behind := sequences.behind(connection):
         told = ", ".join(f"{name}, whose table has {greatest}" for name, greatest in found_behind.items())
         ways = "; ".join(f"SELECT setval('{name}', {greatest})" for name, greatest in found_behind.items())
@@ -52,6 +56,11 @@ SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid AND pg_tabl
 _UNCHECKED_CONSTRAINTS = text("""
 SELECT conname || ' of ' || conrelid::regclass FROM pg_constraint
  WHERE NOT convalidated AND pg_table_is_visible(conrelid) ORDER BY 1
+""")
+
+_DISABLED_TRIGGERS = text("""
+SELECT DISTINCT tgrelid::regclass::text FROM pg_trigger
+ WHERE tgconstraint <> 0 AND tgenabled = 'D' AND pg_table_is_visible(tgrelid) ORDER BY 1
 """)
 
 
