@@ -99,6 +99,15 @@ def test_connections_that_are_nearly_all_taken_are_found(examined: Examine, monk
     assert any("connections are in use" in one.detail and one.grade == "warn" for one in examined()["database"])
 
 
+def test_connections_that_a_limit_of_the_database_leaves_are_counted_too(examined: Examine, spoilt_url: str) -> None:
+    """Only those of the whole server were: who had nearly reached such a limit was told that all is well."""
+    execute(spoilt_url, f'ALTER DATABASE "{name_of(spoilt_url)}" CONNECTION LIMIT 1')  # superusers pass it
+
+    found = [one for one in examined()["database"] if "of 1 connections to the database" in one.detail]
+
+    assert [(one.grade, "CONNECTION LIMIT" in one.advice) for one in found] == [("warn", True)]
+
+
 def test_an_encoding_that_can_not_keep_every_text_is_found(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any("encoding" in one.detail for one in examined()["database"])
     monkeypatch.setattr(postgres, "ENCODING", "LATIN1")

@@ -50,17 +50,25 @@ def look(connection: Connection) -> list[Finding]:
                              "make it the owner of the database or its schema, and of Treadle's tables"))  # fmt: skip
     if (said := warning_on_schemas(connection)) is not None:
         found.append(Finding("database", "fail", said, OWN_DATABASE))
-    used, most = connection.execute(_CONNECTIONS).one()
-    if used >= NEARLY_ALL * most:
-        found.append(Finding("database", "warn", f"{used} of {most} connections are in use: further servers get none",
-                             "raise max_connections, or put pgbouncer in front of it"))  # fmt: skip
+    for whose, used, most, limit in connection.execute(_CONNECTIONS):
+        if used >= NEARLY_ALL * most:
+            told = f"{used} of {most} connections{whose} are in use: further servers get none"
+            found.append(Finding("database", "warn", told, f"raise {limit}, or put pgbouncer in front of it"))
     return found
 
 
-_CONNECTIONS = text(
-    "SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),"
-    " current_setting('max_connections')::int"
-)
+_CONNECTIONS = text("""
+WITH sessions AS (SELECT usename, datname FROM pg_stat_activity WHERE backend_type = 'client backend')
+SELECT '', (SELECT count(*) FROM sessions), current_setting('max_connections')::int, 'max_connections'
+UNION ALL
+SELECT ' of the role ' || rolname, (SELECT count(*) FROM sessions WHERE usename = rolname), rolconnlimit,
+       'its CONNECTION LIMIT'
+  FROM pg_roles WHERE rolname = session_user AND rolconnlimit >= 0
+UNION ALL
+SELECT ' to the database', (SELECT count(*) FROM sessions WHERE sessions.datname = pg_database.datname), datconnlimit,
+       'its CONNECTION LIMIT'
+  FROM pg_database WHERE datname = current_database() AND datconnlimit >= 0
+""")
 
 
 _RIGHTS = text("""
