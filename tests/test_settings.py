@@ -64,6 +64,10 @@ def refused(directory: Path, *words: str, **environment: str) -> str:
         ("postgresql://host:port/x?password=cret", "invalid database URL 'postgresql://host:port/x?password=***'"),
         ("postgresql://me:cret@one:1,two:port/x", "invalid database URL 'postgresql://me:***@one:1,two:port/x'"),
         ("postgresql://me:cret@one,/x", "invalid database URL 'postgresql://me:***@one,/x'"),
+        (
+            "postgresql://me:cret@db/x?sslmode=verify-full&sslrootcert=/nowhere/db.pem",
+            "sslrootcert in the database's URL names /nowhere/db.pem, which can't be read",
+        ),
         ("sqlite://me:cret@host/x.db", "'sqlite://me:***@host/x.db' names no file"),
         ("mysql://localhost/x", "use sqlite or postgresql"),
         ("sqlite:////dev/null/x.db", "/dev/null can't be used"),

@@ -73,6 +73,20 @@ async def test_a_url_has_what_postgresqls_own_programs_know_too(postgres_databas
 
 
 @pytest.mark.postgres
+@pytest.mark.parametrize("more", ["sslmode=nonsense", "target_session_attrs=nonsense"])
+async def test_a_url_that_the_driver_refuses_is_said_to_be_refused(postgres_database: str, more: str) -> None:
+    """It said that the database does not answer, which nobody had asked."""
+    url = with_parameters(postgres_database, more)
+    store, dedicated = SqlStore(url), DedicatedConnection(url, lambda: None)
+
+    for opened in (store.open(), dedicated.open()):
+        with pytest.raises(StoreUnavailable, match=r"^the database's URL can't be used: correct its parameters \("):
+            await opened
+
+    await store.close()
+
+
+@pytest.mark.postgres
 async def test_who_waits_to_write_has_what_is_given_back_though_others_could_not_connect(
     postgres_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

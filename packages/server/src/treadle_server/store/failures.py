@@ -138,8 +138,15 @@ def in_brief(error: BaseException) -> str:
     return brief
 
 
+_URL = "the database's URL can't be used: correct its parameters"
+
+
 def advice_on(error: BaseException) -> str | None:
     """Return what an error of SQLAlchemy or of a driver means and what to do; None when that is not known."""
+    cause = getattr(error, "orig", None) or error
+    # By its name: without PostgreSQL, asyncpg may be missing.
+    if "ClientConfigurationError" in {type(cause).__name__, type(cause.__cause__).__name__}:
+        return _URL
     return _ADVICE.get(_state(error) or _code(error))
 
 

@@ -1,5 +1,6 @@
 """Parse the database's URL, and show it without its password."""
 
+import os
 import re
 import stat
 from importlib.util import find_spec
@@ -20,7 +21,7 @@ def parse_url(text: str) -> URL:
     Accepts `sqlite:///path`, `postgresql://…`, and both with `+aiosqlite` or `+asyncpg`. PostgreSQL may have several
     hosts, as libpq's URLs: `postgresql://me@first:5432,second:5432/tasks?target_session_attrs=read-write`. Raises
     `SettingUnusable` for any other database, for an invalid URL, for SQLite in memory, with parameters or at a path
-    that is not a regular file, and for PostgreSQL when its driver is missing.
+    that is not a regular file, and for PostgreSQL when its driver, or a file that the URL names, is missing.
     """
     try:
         check_name(unquote(text))
@@ -53,18 +54,29 @@ def parse_url(text: str) -> URL:
         )
     url = url.set(drivername=drivers[backend])
     if backend != "sqlite":
-        _check_hosts(url, text)
+        _check_parameters(url, text)
     return url
 
 
-def _check_hosts(url: URL, text: str) -> None:
-    """Raise `SettingUnusable` for invalid hosts and ports; otherwise the engine would raise the driver's own errors."""
+def _check_parameters(url: URL, text: str) -> None:
+    """Raise `SettingUnusable` for invalid hosts and ports, and for files that can't be read.
+
+    Otherwise the engine would raise the driver's own errors.
+    """
     try:
         url.get_dialect()().create_connect_args(url)
     except ArgumentError:
         raise _unreadable(text) from None
     if "@" in (url.host or ""):
         raise _unreadable(text)
+    for name in _FILES & url.query.keys():
+        # The driver's own error names no file.
+        if not os.access(path := str(url.query[name]), os.R_OK):
+            raise SettingUnusable(f"{name} in the database's URL names {path}, which can't be read: check the path")
+
+
+_FILES = frozenset({"sslrootcert", "sslcert", "sslkey", "sslcrl"})
+"""Parameters of libpq's URLs that name files."""
 
 
 def _unreadable(text: str) -> SettingUnusable:
