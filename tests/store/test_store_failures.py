@@ -62,6 +62,11 @@ def test_a_connection_that_the_database_ended_is_told_in_plain_words() -> None:
     assert described(error) == "the database does not answer (the connection was ended)"
 
 
+def test_a_table_of_locks_that_is_full_is_told_with_what_to_raise() -> None:
+    """It said that the database does not answer; PostgreSQL's own hint is on another line."""
+    assert "raise max_locks_per_transaction" in described(asyncpg.OutOfMemoryError("out of shared memory"))
+
+
 @pytest.mark.postgres
 async def test_what_only_reads_and_is_broken_off_for_another_can_be_tried_again(postgres_database: str) -> None:
     """As where everything is serializable, or a standby replays what a reader still looks at."""

@@ -107,6 +107,8 @@ _ADVICE = {
     "42704": _PARAMETERS,
     "42P01": "a table is missing: check the database's search_path, and whether it is being restored",
     "53100": _FULL,
+    "53200": "the database is out of memory: raise max_locks_per_transaction if it is the shared memory, or else give"
+    " it more",
     "53300": "the database accepts no more connections: raise max_connections or the role's limit, or put pgbouncer"
     " in front of it",
     "55000": "the database accepts no connections: check whether it is being restored or dropped (ALLOW_CONNECTIONS)",
