@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
+import asyncpg
 import pytest
 import sqlalchemy as sa
 
@@ -121,6 +122,24 @@ async def test_a_queue_that_runs_short_is_read_on_before_a_claim_has_to_wait_for
     assert handed_out == submitted
     assert reads.count >= 3
     assert read_in_claims <= 2, "only until something is known of the queue"
+
+
+async def test_what_kept_a_queue_from_being_read_on_is_told_in_one_line(
+    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A second line named a page about SQLAlchemy's errors."""
+    caplog.set_level("INFO", head_cache_module.__name__)
+
+    async def refused(*_: Any) -> dict[int, list[Task]]:
+        raise sa.exc.DBAPIError("SELECT", None, asyncpg.TooManyConnectionsError("too many connections for role"))
+
+    monkeypatch.setattr(head_cache_module, "heads_after", refused)
+    await served.shop.submit(40)
+    while not caplog.messages:
+        await served.complete(*await served.next())
+
+    assert caplog.messages[0].startswith("could not read ahead in the queues: the database accepts no more connections")
+    assert "\n" not in caplog.messages[0]
 
 
 @pytest.mark.parametrize("priority", [1, 0, -1], ids=["before all", "among them", "behind all"])

@@ -20,6 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from treadle_server.domain.tasks import Task, copy_of
 from treadle_server.engine.dispatch.fairness import queue_key
 from treadle_server.store.base import Tx
+from treadle_server.store.failures import described
 from treadle_server.store.transaction.heads import heads, heads_after
 
 log = logging.getLogger(__name__)
@@ -242,7 +243,7 @@ class HeadCache:
             try:
                 await self._read_on(beside, short, most, now)
             except (SQLAlchemyError, OSError) as error:
-                log.info("could not read ahead in the queues (%s)", error)
+                log.info("could not read ahead in the queues: %s", described(error))
 
     async def _read_on(self, tx: Tx, short: Mapping[int, CachedHead], most: int, now: datetime) -> None:
         """Read up to `most` more tasks behind each of the lanes, but no more than can be kept.
