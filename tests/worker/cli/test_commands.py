@@ -110,7 +110,7 @@ def test_a_command_that_is_interrupted_while_it_is_loaded_says_nothing(
             ["jobs"],
             {"TREADLE_URL": "http://me:secret@127.0.0.1:1"},
             2,
-            "can't contain a user or password: set TREADLE_TOKEN",
+            "without a user or password: set TREADLE_TOKEN",
         ),
         (["jobs"], {"TREADLE_TOKEN": "töken"}, 2, "TREADLE_TOKEN is not a token"),
         (["jobs"], {"TREADLE_TOKEN": "one\ntwo"}, 2, "TREADLE_TOKEN is not a token"),

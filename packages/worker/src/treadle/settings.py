@@ -164,7 +164,10 @@ def split_urls(text: str) -> tuple[str, ...]:
         scheme, separator, rest = url.partition("://")
         # Checked first, because the messages below quote the address, and with it a password.
         if "@" in (rest if separator else url).partition("/")[0]:
-            raise InvalidSetting("a server's address can't contain a user or password: set TREADLE_TOKEN instead")
+            raise InvalidSetting(
+                "a server's address is http://host:port or https://host, without a user or password: set TREADLE_TOKEN"
+                " instead"
+            )
         if scheme not in {"http", "https"} or not separator or not _is_place(rest):
             raise InvalidSetting(f"{url!r} is not a server's address: write http://host:port or https://host")
     if not urls:
