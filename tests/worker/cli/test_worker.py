@@ -1,6 +1,7 @@
 """`treadle worker`: what it does for the process, which is the worker's own."""
 
 import gc
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,6 +89,28 @@ def test_a_module_that_ends_its_process_does_not_end_the_worker_without_a_word(
 
     assert (done.exit_code, started) == (1, [])
     assert f"own_tasks called sys.exit when it was imported ({said})" in done.output
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("hello.submit_sync()", "no client is open"),
+        ("task(5)", "@task decorates functions"),
+        ("SyncClient('here:1')", "'here:1' is not a server's address"),
+    ],
+)
+def test_what_goes_wrong_in_a_module_that_is_imported_is_told_with_its_line(
+    tmp_path: Path, call: str, said: str
+) -> None:
+    """Of code that a module ran when it was imported it told the error alone, as if it were the worker's own."""
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("from .jobs import hello")
+    (tmp_path / "package" / "jobs.py").write_text(f"from treadle import SyncClient\n{MODULE}{call}\n")
+    command = [sys.executable, "-c", "from treadle.cli import main; main()", "worker", "package"]
+
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert f"Error: {tmp_path / 'package' / 'jobs.py'}, line 6: {said}" in done.stderr
 
 
 @pytest.mark.parametrize(

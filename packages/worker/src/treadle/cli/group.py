@@ -3,6 +3,7 @@
 import errno
 import importlib
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
@@ -148,9 +149,15 @@ def _in_a_sentence() -> Iterator[None]:
     try:
         yield
     except InvalidSetting as error:
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(f"{_line_of(error)}{error}") from error
     except TreadleError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(f"{_line_of(error)}{error}") from error
+
+
+def _line_of(error: Exception) -> str:
+    """Return the line of a user's module that raised the error when it was imported, and a colon; else nothing."""
+    lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
+    return f"{lines[-1].filename}, line {lines[-1].lineno}: " if lines else ""
 
 
 class LazyGroup(SummaryGroup):
