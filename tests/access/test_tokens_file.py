@@ -98,3 +98,14 @@ async def test_a_token_that_others_could_read_is_closed_to_them_when_a_server_st
     async with serve(database_url, data_dir=tmp_path):
         assert (tmp_path / "token").read_text() == token
         assert oct(stat.S_IMODE((tmp_path / "token").stat().st_mode)) == "0o600"
+
+
+async def test_a_token_of_another_database_is_not_replaced_without_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A second server in one data directory took the token of the first, whose commands were refused from then on."""
+    data, told = tmp_path / "data", f"a new token replaced the one in {tmp_path / 'data' / 'token'}"
+    for database, is_told in (("one", False), ("one", False), ("two", True), ("two", False)):
+        caplog.clear()
+        async with serve(f"sqlite:///{tmp_path / database}.db", data_dir=data):
+            assert (told in caplog.text) is is_told

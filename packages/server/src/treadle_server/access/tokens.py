@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import secrets
 import socket
 import time
@@ -30,6 +31,8 @@ from treadle_server.settings import DATA_DIR, Settings
 from treadle_server.store.base import Tx
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tokens
+
+log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 5.0
 """How long a token is trusted without asking the store again: another server may have revoked it."""
@@ -95,13 +98,19 @@ class Access:
             return
         async with self._store.write() as tx:
             await _lock_tokens(tx)
-            if await self._is_superuser(read_file(path, **told)):
+            found = read_file(path, **told)
+            if await self._is_superuser(found):
                 return  # another server with the same directory has made it meanwhile
             token = new_token()
             # Before the store has it: otherwise a failed write would leave a superuser's token that nobody knows.
             write_file(path, f"{token}\n", **told)
             name = f"local-{socket.gethostname()}"[:64]
             await self.issue(token, name, user="admin", superuser=True, within=tx)
+        if found:
+            log.warning(
+                "a new token replaced the one in %s, which was not valid in this database (revoked, or another"
+                " database's): give each database a data directory of its own (%s)", path, DATA_DIR,
+            )  # fmt: skip
 
     async def _is_superuser(self, token: str | None) -> bool:
         if not token:
