@@ -183,6 +183,8 @@ async def test_workers_come_are_seen_and_go(alice: httpx.AsyncClient, bob: httpx
     for method, verb in (("GET", ""), *changes):
         answer = await alice.request(method, f"/v1/workers/{worker_id}{verb}")
         assert (answer.status_code, problem(answer)) == (404, "worker-not-found")
+        # Who asks may be another than the worker.
+        assert (method == "GET") is ("it must register again" not in answer.json()["detail"])
 
 
 async def test_a_worker_over_http_that_is_asked_to_drain_hears_of_it_with_its_heartbeat_and_claims_nothing(lab: Room):

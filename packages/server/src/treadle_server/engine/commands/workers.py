@@ -26,7 +26,7 @@ DISCONNECTED = "Worker disconnected"
 def get_worker(work: UnitOfWork, principal: Principal, worker_id: WorkerId) -> Worker:
     """Return the caller's worker. Raises `WorkerNotFound`, or `Forbidden` if the caller may not act as it."""
     if (worker := work.workers.get(worker_id)) is None:
-        raise WorkerNotFound(f"there is no worker {worker_id}: register again with POST /v1/workers")
+        raise WorkerNotFound(f"there is no worker {worker_id}: it must register again with POST /v1/workers")
     check_own(principal, worker)
     return worker
 
@@ -34,7 +34,7 @@ def get_worker(work: UnitOfWork, principal: Principal, worker_id: WorkerId) -> W
 def check_present(worker: Worker) -> None:
     """Raise `WorkerNotFound` if the worker is lost: it no longer serves any job, so it must register again."""
     if worker.state is WorkerState.LOST:
-        raise WorkerNotFound(f"worker {worker.id} was not heard from for too long and is lost: register again")
+        raise WorkerNotFound(f"worker {worker.id} was not heard from for too long and is lost: it must register again")
 
 
 def revive(work: UnitOfWork, worker: Worker) -> None:
