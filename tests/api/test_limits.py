@@ -118,6 +118,19 @@ async def test_a_registration_makes_the_limits_that_are_missing_and_changes_none
     assert problem(await lab.client.delete(PATH)) == "limit-in-use"
 
 
+async def test_whoever_may_not_make_a_missing_limit_is_told_which_one_to_have_made(lab: Room, scoped: Scoped) -> None:
+    """A worker whose token may not was told that only a superuser may set limits, and not which."""
+    sam = await scoped("queue:register-job:@global")
+    body = {"category": "tasks", "name": "j", "retain": True, "limits": [{"name": "pool", "concurrency": 2}]}
+
+    refused = await sam.put("/v1/rooms/@global/jobs", json=body)
+    await lab.client.put("/v1/rooms/@global/limits/pool", json={"concurrency": 2})
+
+    assert refused.status_code == 403
+    assert "have the limit 'pool' created first (treadle limits set pool --room @global …)" in refused.json()["detail"]
+    assert (await sam.put("/v1/rooms/@global/jobs", json=body)).status_code == 201
+
+
 async def test_a_limit_that_rejects_answers_429_with_retry_after_and_a_bulk_is_refused_whole(lab: Room) -> None:
     job = {"category": "tasks", "name": "limited", "retain": True}
     limits = [{"name": "api", "concurrency": 2, "on_full": "reject"}]

@@ -18,7 +18,7 @@ from treadle_server.engine.commands.workers import job_name_or_404
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.rules import check_category
 from treadle_server.engine.unit_of_work import UnitOfWork
-from treadle_server.errors import InvalidRoomId, SchemaConflict, WorkerNotFound, no_job
+from treadle_server.errors import Forbidden, InvalidRoomId, SchemaConflict, WorkerNotFound, no_job
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,13 @@ class RegisterJob(OneRow):
         """Return those of its limits that are to be created. Raises `Forbidden` unless the caller may do so."""
         missing = {name: caps for name, caps in self.missing_limits.items() if (self.room, name) not in work.limits}
         if missing:
-            check_limit(self.principal, self.room)
+            try:
+                check_limit(self.principal, self.room)
+            except Forbidden as error:
+                one = next(iter(missing))
+                raise Forbidden(
+                    f"{error}, or have the limit {one!r} created first (treadle limits set {one} --room {self.room} …)"
+                ) from None
         return {(self.room, name): caps.limit(self.room, name, work.now) for name, caps in missing.items()}
 
     def _check_replacement(self, job: Job) -> None:
