@@ -7,13 +7,15 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.worker.fakes import fake_server, session_to
 from tests.worker.jobs import double
 from treadle import Client
+from treadle.errors import ConnectionLost
 from treadle.ids import RunKey
 from treadle.settings import Settings
 from treadle.transport.http import HttpChannel
 from treadle.transport.retries import HoldCut
-from treadle.worker.link import CLAIM_WAIT, HttpLink, Poll
+from treadle.worker.link import CLAIM_WAIT, HttpLink, Poll, SocketLink
 from treadle.worker.runner import Runner
 from treadle_server.testing import Served
 
@@ -158,3 +160,13 @@ async def test_an_answer_to_a_claim_that_can_not_be_read_or_comes_at_once_is_ask
 
     assert len(pauses) == 4
     assert pauses[-1] > pauses[0]
+
+
+@pytest.mark.parametrize("odd", [None, 7, {}, {"refused": 7}, {"refused": [7]}, {"refused": [{"index": 1}]}])
+async def test_an_answer_to_reports_that_can_not_be_read_is_told(odd: Any) -> None:
+    """It was a `KeyError` or a `TypeError`, which the worker called a bug of its own."""
+    async with fake_server(lambda _: odd or []) as server, session_to(server) as session:
+        await session.call("ping")
+
+        with pytest.raises(ConnectionLost, match="the server's answer can't be read"):
+            await SocketLink(session).reports([{"kind": "started"}])

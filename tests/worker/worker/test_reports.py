@@ -96,6 +96,31 @@ async def test_that_reports_wait_is_said_once_and_not_at_each_try(
     )
 
 
+@pytest.mark.parametrize("odd", [[], [{}], [7], [{"status": "200"}], [{"status": 200}] * 2, {}, None])
+async def test_answers_that_can_not_be_read_are_told_and_the_same_reports_are_sent_again(
+    odd: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each was called a bug, with a traceback a second."""
+    monkeypatch.setattr(reports, "PAUSE", 0.0)
+    batches: list[list[ReportData]] = []
+
+    async def send(reports: list[ReportData]) -> list[Answer]:
+        batches.append(list(reports))
+        return odd if len(batches) < 3 else [{"status": 200}]
+
+    reporter = Reporter(send, lambda *_: None)
+    reporter.online.set()
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(reporter.run())
+        reporter.add({**REF, "kind": "completed", "result": 1})
+        assert await reporter.flushed(5)
+        running.cancel()
+
+    assert batches[0] == batches[1] == batches[2]
+    assert caplog.text.count("reports could not be sent yet: the server's answer can't be read") == 1
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 async def test_reports_that_go_again_go_before_those_that_came_meanwhile() -> None:
     """T8."""
     batches: list[list[str]] = []

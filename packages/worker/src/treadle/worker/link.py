@@ -83,8 +83,9 @@ class SocketLink:
         """Send reports in one request."""
         answer = await self._ask("reports", {"reports": reports, "brief": True})
         answers: list[dict[str, Any]] = [_TAKEN] * len(reports)
-        for refused in answer["refused"]:
-            answers[refused["index"]] = refused
+        with reading():
+            for refused in answer["refused"]:
+                answers[refused["index"]] = refused
         return answers
 
     async def beat(self, body: dict[str, Any]) -> dict[str, Any]:

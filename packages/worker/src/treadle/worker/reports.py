@@ -21,7 +21,10 @@ from treadle.errors import (
     error_for,
 )
 from treadle.ids import RunKey
+from treadle.transport.answers import reading
 from treadle.transport.retries import QuietLog
+from treadle.values import brief
+from treadle.wire.amounts import counted
 from treadle.wire.problems import Problem
 from treadle.wire.runs import LINES_AT_ONCE
 
@@ -230,10 +233,13 @@ class Reporter:
             # The worker is opened again on the connection; the server judges reports by their run, not by their worker.
             self._again(batch)
             self.online.clear()
-        except ConnectionFailed:
+        except ConnectionFailed as error:
             # Nothing is lost: the same reports are sent again once the worker is open on a new connection.
             self._again(batch)
-            await asyncio.sleep(0.05)
+            if self.online.is_set():
+                # An answer came over a connection that is still there, and can't be read.
+                self._waits.say(f"reports could not be sent yet: {error}", "trying again")
+                await asyncio.sleep(PAUSE)
         except Exception:
             log.exception("sending reports failed because of a bug; they will be sent again")
             self._again(batch)
@@ -246,6 +252,9 @@ class Reporter:
         """Send reports and pass on the answers; on an error that lets them be sent again, `batch` has the rest."""
         try:
             answers = await self._send([entry.report for entry in batch])
+            with reading():
+                if [type(answer["status"]) for answer in answers] != [int] * len(batch):
+                    raise ValueError(f"expected {counted(len(batch), 'answer')} with a status, not {brief(answers)}")
         except (*NOT_NOW, WorkerNotFound, ConnectionFailed):
             raise
         except (ProblemError, InvalidArguments) as error:
