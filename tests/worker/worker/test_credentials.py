@@ -181,6 +181,26 @@ async def test_a_broken_connection_is_waited_for_and_a_lost_run_is_told() -> Non
     assert await credentials.of(run) == "c1"
 
 
+@pytest.mark.parametrize("odd", [7, {}, {"credentials": "c", "seconds_left": "long"}, "store-unavailable"])
+async def test_code_does_not_see_that_the_server_could_not_answer_its_request_for_a_credential(
+    odd: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was a `KeyError` or a `TypeError` in the task's code, which failed by it; so it did by a database's outage."""
+    answers = [odd, {"credentials": "c1", "seconds_left": 60.0}]
+
+    async def reclaim(ref: dict[str, Any]) -> Any:
+        if isinstance(answer := answers.pop(0), str):
+            raise error_for(problem_named(answer, "not now"))
+        return answer
+
+    server = FakeServer()
+    server.reclaim = reclaim  # type: ignore[method-assign]
+
+    assert await credentials_of(server).of(held()) == "c1"
+    [record] = caplog.records
+    assert record.getMessage().startswith("a credential could not be had yet: ")
+
+
 async def test_a_credential_at_hand_may_be_awaited_as_well() -> None:
     credential = Credential("x")
 

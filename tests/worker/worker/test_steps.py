@@ -78,6 +78,23 @@ async def test_code_does_not_see_that_a_server_or_its_database_was_away(
     assert (found or None, len(link.answers)) == (None, 0)
 
 
+@pytest.mark.parametrize("odd", [7, {}, {"items": 7, "total": 1, "item": 7}, {"items": [{}], "total": 1, "item": {}}])
+@pytest.mark.parametrize("ask", ["kept", "receive"])
+async def test_steps_that_can_not_be_read_are_told_and_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, ask: str, odd: Any
+) -> None:
+    """It was a `KeyError` or a `TypeError` in the task's code, which failed by it."""
+    monkeypatch.setattr(steps, "delays", lambda: iter([0.0] * 9))
+    link = Busy(odd, odd, {"items": [], "total": 0, "item": None})
+    keeper, held = keeper_at(link), Held({"id": "t", "run_id": 0, "seconds_left": 60.0}, 0.0)
+
+    found = await (keeper.kept(held) if ask == "kept" else keeper.receive(held, {"step": "approved"}))
+
+    assert (found or None, len(link.answers)) == (None, 0)
+    [record] = caplog.records
+    assert "a step could not be sent yet: the server's answer can't be read" in record.getMessage()
+
+
 async def test_what_the_server_refuses_is_raised_in_the_code() -> None:
     keeper, held = keeper_at(Busy(problem("forbidden"))), Held({"id": "t", "run_id": 0, "seconds_left": 60.0}, 0.0)
 

@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from treadle.clock import monotonic
-from treadle.errors import ConnectionFailed
+from treadle.errors import NOT_NOW, ConnectionFailed
 from treadle.tasks.awaitables import Credential
-from treadle.transport.retries import delays
-from treadle.worker.lease import Held
+from treadle.transport.answers import reading
+from treadle.transport.retries import QuietLog, delays
+from treadle.worker.lease import Held, log
 
 if TYPE_CHECKING:
     import httpx
@@ -43,17 +44,22 @@ class Credentials:
         `ProblemError` when the server refuses.
         """
         if held.credential is None or monotonic() >= held.credential[1]:
-            asked, answer = await self._ask(held)
-            held.credential = (answer["credentials"], asked + answer["seconds_left"] / 2)
+            held.credential = await self._ask(held)
         return Credential(held.credential[0])
 
-    async def _ask(self, held: Held) -> tuple[float, dict[str, Any]]:
+    async def _ask(self, held: Held) -> tuple[str, float]:
+        """Return a fresh credential, and until when to use it."""
+        quiet = QuietLog(log)
         for delay in delays():
             await self._online.wait()
             asked = monotonic()
             try:
-                return asked, await self._reclaim(held.ref)
-            except ConnectionFailed:
-                # The worker is opened again, and `online` set again, before the next attempt.
+                answer = await self._reclaim(held.ref)
+                with reading():
+                    return str(answer["credentials"]), asked + answer["seconds_left"] / 2
+            except (ConnectionFailed, *NOT_NOW) as error:
+                if self._online.is_set():
+                    quiet.say(f"a credential could not be had yet: {error}", "trying again")
+                # Otherwise the worker is opened again, and `online` set again, before the next attempt.
                 await asyncio.sleep(delay)
         raise AssertionError("the delays never end")
