@@ -1,9 +1,15 @@
 """Who waits for which task's end, and how many are asked for at once."""
 
 import asyncio
+from typing import Any
 
+import pytest
+
+from tests.worker.fakes import fake_server
+from treadle import Client
 from treadle.client.results import ResultWaiters
-from treadle.errors import ConnectionFailed
+from treadle.errors import ConnectionFailed, ConnectionLost
+from treadle.ids import new_task_id
 from treadle.wire.fields import MOST_OF_REQUEST
 
 
@@ -34,3 +40,18 @@ async def test_each_of_those_who_are_told_that_nobody_will_be_told_raises_an_err
     one, other = (future.exception() for future in waiting)
     assert one is not other
     assert str(one) == str(other) == "no server answers"
+
+
+@pytest.mark.parametrize("odd", [{}, {"status": 7}, {"status": "running"}])
+async def test_an_end_that_can_not_be_read_is_told(odd: dict[str, Any]) -> None:
+    """It was a `KeyError` for who waited, or a failure of a task that was running."""
+    task_id, pushing = new_task_id(), set[asyncio.Task[None]]()
+
+    def answer(item: dict[str, Any]) -> dict[str, Any]:
+        if item["op"] == "await":
+            pushing.add(asyncio.create_task(fake.push(push="result", tasks=[{"id": task_id, **odd}])))
+        return {"missing": []}
+
+    async with fake_server(answer) as fake, Client(fake.url, token="any", patience=0) as client:
+        with pytest.raises(ConnectionLost, match="the server's answer can't be read"):
+            await client.handle(task_id).result(20)

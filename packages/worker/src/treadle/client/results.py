@@ -9,6 +9,7 @@ from treadle.errors import ConnectionFailed, ConnectionLost, TaskNotFound, Tread
 from treadle.transport.answers import reading
 from treadle.values import brief
 from treadle.wire.fields import MOST_OF_REQUEST
+from treadle.wire.status import TERMINAL
 
 RawTask = dict[str, Any]
 """A `TaskItem` as received, not yet validated: only a few of its fields are read on the way."""
@@ -71,12 +72,21 @@ class ResultWaiters:
         self._there.update(task_id for task_id in task_ids if task_id in self._waiting)
 
     def arrive(self, tasks: Iterable[RawTask]) -> None:
-        """Accept ended tasks that the server pushed."""
+        """Accept ended tasks that the server pushed; who waits for one that can't be read is told so."""
         for task in tasks:
+            if task.get("status") not in TERMINAL:
+                self._refuse_odd(task)
             self._there.discard(task["id"])
             future = self._waiting.pop(task["id"], None)
             if future is not None and not future.done():
                 future.set_result(task)
+
+    def _refuse_odd(self, task: RawTask) -> None:
+        try:
+            with reading():
+                raise ValueError(f"it tells of the end of a task that is {brief(task.get('status'))}")
+        except ConnectionLost as error:
+            self.refuse(task["id"], error)
 
     async def ask_again(self, ids: Iterable[str]) -> None:
         """Ask again for those of the tasks that are still waited for, because what was to push their ends is gone."""
