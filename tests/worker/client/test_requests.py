@@ -3,13 +3,16 @@
 import asyncio
 import inspect
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from treadle import Client, Options, SyncClient, errors, task
-from treadle.errors import TreadleError
+from treadle.client.requests import Listing
+from treadle.errors import ConnectionLost, TreadleError
+from treadle.wire.pages import Page
 from treadle_server.testing import Served
 
 
@@ -169,3 +172,24 @@ async def test_what_is_no_id_is_no_tasks_whichever_way_is_asked(server: Served, 
 async def test_what_is_no_task_is_not_registered(client: Client) -> None:
     with pytest.raises(errors.InvalidArguments, match="is not a task: decorate its function with @task"):
         await client.register(len)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("by_cursor", [False, True])
+@pytest.mark.parametrize("items", [[1, 2], []])
+async def test_a_list_whose_server_repeats_a_page_has_an_end(items: list[int], by_cursor: bool) -> None:
+    """It was gone through for ever, as was a page that the server was asked to fill."""
+    told = {"items": items, "total": 9, "limit": 4, "next_cursor": "c" if by_cursor else None, "is_partial": by_cursor}
+
+    async def read(where: Mapping[str, Any]) -> Page[Any]:
+        return Page[Any].model_validate(told)
+
+    listing = Listing(read, limit=None, offset=0, by_cursor=by_cursor)
+
+    if not items and not by_cursor:
+        assert [item async for item in listing] == []
+        return
+    with pytest.raises(ConnectionLost, match="comes again"):
+        _ = [item async for item in listing]
+    if by_cursor:
+        with pytest.raises(ConnectionLost, match="comes again"):
+            await listing

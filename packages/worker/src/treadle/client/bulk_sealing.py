@@ -14,6 +14,7 @@ from treadle.wire.bulk import BulkResult
 from treadle.wire.fields import MOST_OF_REQUEST
 from treadle.wire.filters import TaskFilter
 from treadle.wire.pages import MOST_OF_PAGE
+from treadle.wire.tasks import TaskItem
 from treadle.wire.transitions import Action
 
 _AT_ONCE = 100
@@ -78,16 +79,11 @@ async def _meant(client: Requester, wanted: TaskFilter) -> tuple[list[str], list
     """Return which of the tasks that a filter selects are encrypted, and which plain."""
     params = query_of(wanted)
     path = tasks_path(params.pop("room", None))
-    encrypted: list[str] = []
-    plain: list[str] = []
-    cursor: dict[str, str] = {}
-    while True:
-        page = await client.request("GET", path, params={**params, **cursor, "limit": MOST_OF_PAGE})
-        for item in page["items"]:
-            (encrypted if item.get("encrypted") else plain).append(item["id"])
-        if page.get("next_cursor") is None:
-            return encrypted, plain
-        cursor = {"cursor": page["next_cursor"]}
+    which: tuple[list[str], list[str]] = [], []
+    listing = client._list(TaskItem, path, MOST_OF_PAGE, 0, params=params, by_cursor=True)  # noqa: SLF001
+    async for item in listing:
+        which[not item.encrypted].append(item.id)
+    return which
 
 
 def _portions(which: dict[str, Any], ids: list[str]) -> list[dict[str, Any]]:

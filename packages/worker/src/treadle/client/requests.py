@@ -108,7 +108,7 @@ class Listing(Generic[M]):
 
     async def _continued(self, page: "Page[M]") -> "Page[M]":
         """Return the page, extended by what follows the point where it was cut."""
-        further = await self._read({"limit": page.limit - len(page.items), "cursor": page.next_cursor})
+        further = await self._further({"limit": page.limit - len(page.items), "cursor": page.next_cursor})
         items = [*page.items, *further.items]
         known = page.offset + len(items)
         total, is_capped = max(page.total, known), page.total_is_capped
@@ -123,10 +123,18 @@ class Listing(Generic[M]):
         end = page.offset + len(page.items)
         if not self._by_cursor:
             is_last = not page.items or end >= page.total
-            return None if is_last else await self._read({"limit": limit, "offset": end})
+            return None if is_last else await self._further({"limit": limit, "offset": end})
         # With a cursor, items added meanwhile don't shift the pages that are still to be read.
         cursor = page.next_cursor
-        return None if cursor is None else await self._read({"limit": limit, "cursor": cursor})
+        return None if cursor is None else await self._further({"limit": limit, "cursor": cursor})
+
+    async def _further(self, where: Mapping[str, Any]) -> "Page[M]":
+        """Return the page at an offset or a cursor; raises `ConnectionLost` for any other."""
+        page = await self._read(where)
+        with reading():
+            if where.get("offset", page.offset) != page.offset or where.get("cursor", "") == page.next_cursor:
+                raise ValueError("a page of a list that was read before comes again")
+        return page
 
     async def _first(self, limit: int) -> "Page[M]":
         return await self._read({"limit": limit if self._limit is None else self._limit, "offset": self._offset})
