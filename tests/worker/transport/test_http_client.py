@@ -273,3 +273,24 @@ async def test_who_asks_while_the_connections_are_closed_is_told_so_though_its_o
         with pytest.raises(ConnectionFailed, match="were closed"):
             await asking
     assert "trying again" not in caplog.text
+
+
+async def test_a_compressed_answer_is_refused_before_it_is_unpacked() -> None:
+    """A megabyte from whoever answers became a gigabyte, and half a minute in which nothing else was done."""
+    asked: list[str] = []
+
+    def answer(request: Request) -> Response:
+        asked.append(request.headers["Accept-Encoding"])
+        return Response(200, headers={"Content-Encoding": "gzip"}, stream=Unread())
+
+    class Unread(AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            raise AssertionError("it is read")
+            yield b""
+
+    channel = HttpChannel((URL,), "any", transport=httpx.MockTransport(answer))
+    with pytest.raises(ConnectionFailed, match="the answer is compressed, as gzip, although the request forbids it"):
+        await channel.request("GET", "/v1/stats")
+    await channel.close()
+
+    assert asked == ["identity"]

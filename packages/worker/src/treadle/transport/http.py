@@ -275,9 +275,7 @@ class HttpChannel:
     async def _followed(
         self, way: Way, path: str, params: dict[str, Any] | None
     ) -> AsyncIterator[tuple[httpx.Response, str]]:
-        # If it were compressed, its length and digest would differ.
-        options: dict[str, Any] = {"headers": {"Accept-Encoding": "identity"}, "timeout": TIMEOUT}
-        request = self._request(way, "GET", path, params=params, **options)
+        request = self._request(way, "GET", path, params=params, timeout=TIMEOUT)
         async with _opened(self._open(), request, partial(_refusal, way=way), leads_on=True) as first:
             etag: str | None = first.headers.get("etag")
             if etag is None:
@@ -290,7 +288,7 @@ class HttpChannel:
         try:
             async with (
                 network_client() as plain,
-                _opened(plain, plain.build_request("GET", location, **options), from_bucket) as second,
+                _opened(plain, plain.build_request("GET", location, timeout=TIMEOUT), from_bucket) as second,
             ):
                 yield second, etag
         except httpx.RequestError as error:

@@ -29,7 +29,7 @@ class NetworkClient(httpx.AsyncClient):
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(headers={"Accept-Encoding": "identity"}, event_hooks={"response": [_refuse_coded]}, **options)
         self._under_way: set[asyncio.Timeout] = set()
         self._has_ended = asyncio.Event()
 
@@ -119,6 +119,16 @@ def _connections_to(url: httpx.URL) -> httpx.AsyncHTTPTransport:
     except (ImportError, httpx.InvalidURL) as error:
         # An ImportError says what a SOCKS proxy needs.
         raise unusable(str(url), error) from None
+
+
+async def _refuse_coded(response: httpx.Response) -> None:
+    """Raise `httpx.DecodingError` for a compressed answer, before any of it is read.
+
+    None is asked for, and a megabyte of one may become a gigabyte, while which is unpacked nothing else is done.
+    """
+    coding = response.headers.get("Content-Encoding", "identity")
+    if coding != "identity":
+        raise httpx.DecodingError(f"the answer is compressed, as {coding[:40]}, although the request forbids it")
 
 
 class _RequestContent(httpx.AsyncByteStream):
