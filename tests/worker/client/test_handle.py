@@ -14,7 +14,7 @@ import pytest
 from tests.worker.conftest import working_at
 from treadle import Client, Context, Options, SyncClient, TaskFailed, WaitTimeout, task
 from treadle.encryption import FernetCodec, new_key
-from treadle.errors import CantDecrypt, InvalidArguments, ProblemError
+from treadle.errors import CantDecrypt, InvalidArguments, ProblemError, TaskNotFound
 from treadle.ids import new_task_id
 from treadle.testing.inline import InlineWorker
 
@@ -33,6 +33,24 @@ async def test_a_wait_ends_after_so_many_seconds_or_a_timedelta(treadle_server: 
         for waiting in (handle.result, handle.wait):
             with pytest.raises(WaitTimeout, match=f"{handle.id} had not ended after .* s; it goes on"):
                 await waiting(limit)
+
+
+@pytest.mark.parametrize("limit", [0, timedelta(0), -1])
+async def test_the_result_of_a_task_that_has_ended_is_there_without_any_time(treadle_server: Any, limit: Any) -> None:
+    """It was said that the task had not ended, and went on."""
+    async with (
+        working_at(treadle_server.url, treadle_server.token, double),
+        Client(treadle_server.url, treadle_server.token) as client,
+    ):
+        ended = await client.submit(double.bind(2))
+        await ended.wait(30)
+
+        assert await client.handle(ended.id).result(limit) == 4
+        assert (await client.expect(ended.id).wait(limit)).status == "completed"
+        with pytest.raises(TaskNotFound):
+            await client.handle(new_task_id()).result(limit)
+        with pytest.raises(WaitTimeout):
+            await client.expect(new_task_id()).result(limit)
 
 
 @pytest.mark.parametrize("limit", [nan, "5", True, [1]])

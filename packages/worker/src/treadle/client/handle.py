@@ -14,16 +14,16 @@ from treadle.client.following import Following, too_late
 from treadle.client.options import duration
 from treadle.client.requests import task_of
 from treadle.client.results import RawTask
-from treadle.errors import InvalidArguments, TaskCancelled, TaskFailed, TreadleError
+from treadle.errors import InvalidArguments, TaskCancelled, TaskFailed, TaskNotFound, TreadleError
 from treadle.ids import id_text
-from treadle.transport.answers import read
+from treadle.transport.answers import read, reading
 from treadle.values import brief
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.ids import GivenId, TaskId
 from treadle.wire.options import TaskEdits
 from treadle.wire.runs import LogItem
 from treadle.wire.sealed import seal_of, shown
-from treadle.wire.status import Status
+from treadle.wire.status import TERMINAL, Status
 from treadle.wire.steps import MessageItem, StepItem
 from treadle.wire.tasks import Receipt, RunItem, TaskItem
 
@@ -77,6 +77,8 @@ class TaskHandle(Generic[R_co]):
 
     async def result(self, timeout: float | timedelta | None = None) -> R_co:  # noqa: ASYNC109 - part of the API
         """Wait for the task to end, up to `timeout` (seconds or a timedelta; None: for ever), and return its result.
+
+        With a timeout of 0 the server is asked once whether the task has ended.
 
         The result has the type that the task function is annotated with; raw submits return JSON. Raises `WaitTimeout`;
         `TaskFailed` and `TaskCancelled`; `TaskNotFound`, unless the handle is from `Client.expect`; `ConnectionFailed`
@@ -175,6 +177,8 @@ class TaskHandle(Generic[R_co]):
 
     async def _end(self, timeout: float | None) -> RawTask:  # noqa: ASYNC109
         if self._ending is None or _is_of_before(self._ending):
+            if timeout is not None and timeout <= 0:
+                return await self._end_by_now(timeout)
             self._ending = self._client.ending(self.id, is_coming=self._is_coming)
         try:
             async with asyncio.timeout(timeout):
@@ -189,6 +193,19 @@ class TaskHandle(Generic[R_co]):
             # Anyone may resume, resolve or rerun it, so the next wait asks again.
             self._ending = None
         return ended
+
+    async def _end_by_now(self, timeout: float) -> RawTask:  # noqa: ASYNC109
+        try:
+            task: RawTask = await self._client.call("get", {"id": self.id})
+        except TaskNotFound:
+            if self._is_coming:
+                raise too_late(self.id, timeout) from None
+            raise
+        with reading():
+            has_ended = task["status"] in TERMINAL
+        if not has_ended:
+            raise too_late(self.id, timeout)
+        return task
 
     def _unpack(self, task: RawTask) -> R_co:
         status = task["status"]
