@@ -12,9 +12,9 @@ import pytest
 
 from tests.waiting import until
 from treadle import Worker, task
-from treadle.errors import DefinitionError, WouldBlock
+from treadle.errors import ConnectionFailed, DefinitionError, Unauthorized, WouldBlock
 from treadle.loops import loop_factory
-from treadle_server.testing import serve_in_thread
+from treadle_server.testing import serve, serve_in_thread
 
 
 @task
@@ -133,3 +133,27 @@ def test_a_worker_that_runs_does_not_run_a_second_time_beside_it() -> None:
     with serve_in_thread() as served:
         worker = Worker([nothing], url=served.url, token=served.token)
         asyncio.run(beside())
+
+
+@pytest.mark.parametrize(("token", "expected"), [("of-another-server", Unauthorized), (None, ConnectionFailed)])
+async def test_who_waits_for_a_worker_to_be_ready_is_told_when_it_ends_before(
+    token: str | None, expected: type[Exception]
+) -> None:
+    """They waited for ever, and the program with them."""
+    async with serve() as served:
+        url = served.url if token else "http://127.0.0.1:1"
+        worker = Worker([nothing], url=url, token=token or "none")
+        ready = worker.ready
+        waiting = [asyncio.create_task(ready.wait()) for _ in range(2)]
+        running = asyncio.create_task(worker.run_async())
+        await asyncio.sleep(0)
+        if token is None:
+            worker.stop()
+        await asyncio.wait({running})
+
+        for one in waiting:
+            with pytest.raises(expected):
+                await asyncio.wait_for(one, 20)
+        assert not ready.is_set()
+        assert not worker.ready.is_set()
+        assert isinstance(running.exception(), expected if token else type(None))

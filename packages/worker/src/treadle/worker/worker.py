@@ -4,17 +4,19 @@ import asyncio
 import logging
 import os
 import socket
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from copy import copy
 from datetime import timedelta
 from math import inf
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, Literal, Never
 
 from treadle import logs
 from treadle.client.names import Names
 from treadle.client.options import length_of
 from treadle.encryption.sealer import Sealer
-from treadle.errors import DefinitionError, LoopTaken, NoCodec, TreadleError, WouldBlock
+from treadle.errors import ConnectionFailed, DefinitionError, LoopTaken, NoCodec, TreadleError, WouldBlock
 from treadle.isolation.loading import check_may_begin
 from treadle.loops import ended_by, has_loop, loop_factory
 from treadle.tasks.definition import Task
@@ -36,6 +38,33 @@ log = logging.getLogger("treadle.worker")
 
 _LOOP_STOPPED = "Event loop stopped before Future completed."
 """The message of asyncio and uvloop for a loop that was stopped from within."""
+
+
+class _Ready(asyncio.Event):
+    """An event that may never be set, because the worker ends before: then whoever waits gets an error."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._error: TreadleError | None = None
+
+    def is_set(self) -> bool:
+        """Return whether the server has accepted the worker."""
+        return super().is_set() and self._error is None
+
+    async def wait(self) -> Literal[True]:
+        """Wait until the server has accepted the worker; raises the error with which it ended before."""
+        await super().wait()
+        if self._error is not None:
+            raise copy(self._error)
+        return True
+
+    def fail(self, error: BaseException | None) -> None:
+        """Raise the worker's error in those who wait; does nothing if the worker was ready."""
+        if not self.is_set():
+            ended = ConnectionFailed("the worker ended before a server had accepted it")
+            # A copy, because the error's traceback would keep alive what is in its frames, this event among it.
+            self._error = copy(error) if isinstance(error, TreadleError) else ended
+            self.set()
 
 
 class Worker:
@@ -119,9 +148,9 @@ class Worker:
             middleware=checked(middleware),
             sealer=sealer,
         )
-        self.ready: asyncio.Event = asyncio.Event()
+        self.ready: asyncio.Event = _Ready()
         """Set once the server has accepted the worker and it takes tasks; replaced by a new event when the worker has
-        ended."""
+        ended. If it ends before it is ready, `wait` raises its error, or `ConnectionFailed` if it was stopped."""
         self.id: str | None = None
         """The worker's id on the server, once it is ready."""
         self._stops = asyncio.Event()
@@ -186,7 +215,8 @@ class Worker:
         check_may_begin()
         if self._loop is not None and not self._loop.is_closed():
             raise RuntimeError("this worker is already running: create another Worker([…]) to run two")
-        self._loop = asyncio.get_running_loop()
+        self._loop, ready = asyncio.get_running_loop(), self.ready
+        assert isinstance(ready, _Ready)
         try:
             for task in self.config.tasks.values():
                 self.config.names.check(task)
@@ -199,8 +229,9 @@ class Worker:
             await run.work()
         finally:
             self._loop = self._hurry = None
+            ready.fail(sys.exception())
             # New ones for the next run: the old ones are set by now, and belong to this loop.
-            self.ready, self._stops = asyncio.Event(), asyncio.Event()
+            self.ready, self._stops = _Ready(), asyncio.Event()
             self.config.names.clear()
 
     def stop(self) -> None:
