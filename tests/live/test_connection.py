@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.frames import Frame, Opcode
 
 from tests.live.sockets import Socket, connected
 from tests.waiting import until
@@ -71,3 +72,26 @@ async def test_who_reads_nothing_for_the_time_of_a_ping_is_gone(tmp_path: Path) 
     """It answers no ping either, and uvicorn closed it when it had read what it never read."""
     async with serve(None, data_dir=tmp_path / "data", session_ping_seconds=0.2) as served, unread(served):
         await until(lambda: not served.app.state.live._sessions, seconds=PATIENCE)
+
+
+async def test_who_sends_something_is_kept_though_no_ping_is_answered_and_gone_when_nothing_more_comes(
+    tmp_path: Path,
+) -> None:
+    """An answer may wait for a large frame to arrive: a client with a slow network lost each connection over it."""
+    async with (
+        serve(None, data_dir=tmp_path / "data", session_ping_seconds=0.2) as served,
+        connected(served) as socket,
+    ):
+        protocol, pings = socket.connection.protocol, 0
+
+        def answer(frame: Frame) -> None:
+            nonlocal pings
+            pings += 1
+            if pings < 5:
+                send(Frame(Opcode.PONG, b"an answer to another ping"))
+
+        send, protocol.send_frame = protocol.send_frame, answer  # type: ignore[method-assign]
+
+        await until(lambda: not served.app.state.live._sessions, seconds=PATIENCE)
+
+        assert pings >= 5

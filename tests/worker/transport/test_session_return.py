@@ -23,11 +23,12 @@ class OpenSocket:
 
     close_code = 1000
     close_reason = ""
+    is_silent = False
 
     def __init__(self) -> None:
         self._ended = asyncio.Event()
 
-    async def recv(self) -> Any:
+    async def next_frame(self) -> Any:
         await self._ended.wait()
         raise asyncio.CancelledError
 

@@ -98,9 +98,11 @@ async def test_7_a_server_that_says_the_same_nonsense_each_time_is_asked_anew_in
 ) -> None:
     """Each connection was given up at once, and the next one made without a pause."""
     pauses: asyncio.Queue[float] = asyncio.Queue()
+    sleep = asyncio.sleep
 
     async def pause(seconds: float) -> None:
         pauses.put_nowait(seconds)
+        await sleep(0)
 
     async def serve(ws: ServerConnection) -> None:
         await ws.recv()

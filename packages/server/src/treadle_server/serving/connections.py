@@ -24,6 +24,7 @@ from treadle_server.serving.close_frames import DeliversCloseFrame
 from treadle_server.serving.connection_places import HoldsPlace
 from treadle_server.serving.message_limits import LimitsMessages
 from treadle_server.serving.refuses import Refuses
+from treadle_server.serving.silent_clients import EndsSilentClients
 from treadle_server.serving.slow_readers import EndsSlowReaders
 from treadle_server.serving.turns import InTurns
 
@@ -254,7 +255,13 @@ class HttpConnection(HoldsPlace, Refuses, InTurns, HttpToolsProtocol):
 
 
 class SocketConnection(
-    DeliversCloseFrame, HoldsPlace, LimitsMessages, EndsSlowReaders, InTurns, WebSocketsSansIOProtocol
+    DeliversCloseFrame,
+    HoldsPlace,
+    LimitsMessages,
+    EndsSilentClients,
+    EndsSlowReaders,
+    InTurns,
+    WebSocketsSansIOProtocol,
 ):
     """A websocket whose messages must be small until a token is accepted."""
 
@@ -359,11 +366,6 @@ class SocketConnection(
     def reading_seconds(self) -> float:
         """As long as a pong may take."""
         return self.config.ws_ping_timeout or 0
-
-    def keepalive_timeout(self) -> None:
-        """Close the socket of a client that answers no ping; uvicorn would wait for ever until it has read that."""
-        super().keepalive_timeout()
-        self.expect_reading(is_expected=True)
 
     def resume_writing(self) -> None:
         """Send the pong that waits, and let the session send again."""

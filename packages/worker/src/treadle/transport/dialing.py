@@ -1,6 +1,7 @@
 """Opening a session at one server, and what each refusal means."""
 
 import asyncio
+import math
 from typing import Any
 
 from pydantic import ValidationError
@@ -8,6 +9,7 @@ from pydantic_core import from_json, to_json
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
+from treadle.clock import monotonic
 from treadle.errors import (
     NOT_NOW,
     ConnectionFailed,
@@ -32,6 +34,19 @@ MAX_FRAME = 16 * 1024 * 1024
 OPENING = 10.0
 """Seconds that a server has for each step of the opening: the connection, and the greeting."""
 
+PING = 20.0
+"""Seconds between two pings."""
+
+SILENCE = 2 * PING
+"""Seconds after which a connection over which nothing comes is broken. The answer to a ping may take longer: it waits
+behind a frame, which may be large, and the network slow."""
+
+MUCH = 1000
+"""At least so many bytes are a part of a frame: fewer may be answers to pings."""
+
+ARRIVING = 5.0
+"""Seconds between two parts of a frame, at most."""
+
 _CLOSE_TIMEOUT = 2.0
 """Seconds that the other end has to close its side; if it hangs, closing goes on without it."""
 
@@ -50,11 +65,32 @@ class Connection(ClientConnection):
 
     received = 0
     """How many bytes have been received."""
+    _heard_at = math.inf
+    _unread = 0
+    """How many bytes have been received of a frame that is not complete."""
 
     def data_received(self, data: bytes) -> None:
         """Count and process received bytes."""
         self.received += len(data)
+        self._unread += len(data)
+        self._heard_at = monotonic()
         super().data_received(data)
+
+    async def next_frame(self) -> str | bytes:
+        """Return the next frame. Raises `ConnectionClosed`."""
+        frame = await self.recv()
+        self._unread = 0
+        return frame
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer may be late because of a large frame that is arriving at present."""
+        return self._unread >= MUCH and monotonic() - self._heard_at < ARRIVING
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing has come for so long that nothing will, not even the answer to a ping."""
+        return monotonic() - self._heard_at >= SILENCE
 
 
 class _Connect(connect):
@@ -93,6 +129,8 @@ async def _dial(way: Way, client: str | None) -> tuple[Connection, dict[str, Any
             compression=None,
             open_timeout=OPENING,
             close_timeout=_CLOSE_TIMEOUT,
+            ping_interval=PING,
+            ping_timeout=None,  # `is_silent` takes its place
             proxy=proxy,
             create_connection=Connection,
             **options,

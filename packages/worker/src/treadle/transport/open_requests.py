@@ -12,6 +12,9 @@ MOST_LOSSES = 3
 """How many connections may break while a request is open before it fails, if its patience is over too: it may be what
 breaks them."""
 
+LOOKS = 5.0
+"""Seconds between two looks at whether anything comes at all."""
+
 
 @dataclass(slots=True)
 class OpenRequest:

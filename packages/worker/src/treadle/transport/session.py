@@ -30,7 +30,7 @@ from treadle.transport.answers import reading
 from treadle.transport.bearer import Bearer, Refusals, Way, bearer_of
 from treadle.transport.dialing import MAX_FRAME, OPENING, Connection, better, close_error, dial, items_of
 from treadle.transport.older_servers import is_older, without
-from treadle.transport.open_requests import LOST, OpenRequest
+from treadle.transport.open_requests import LOOKS, LOST, OpenRequest
 from treadle.transport.retries import QuietLog, delays
 from treadle.values import encoded
 from treadle.wire.amounts import in_seconds
@@ -174,8 +174,8 @@ class Session:
             self._end(ConnectionFailed("the session was closed"))
 
     def drop(self) -> None:
-        """Break the connection, whose other end doesn't answer, and reconnect."""
-        if self._ws is not None:
+        """Break the connection, whose other end doesn't answer, and reconnect; not while a large frame is arriving."""
+        if self._ws is not None and not self._ws.is_busy:
             self._ws.transport.abort()
 
     async def close(self) -> None:
@@ -269,7 +269,7 @@ class Session:
         self._wake.set()
         try:
             async with asyncio.TaskGroup() as group:
-                helpers = [group.create_task(self._write(ws))]
+                helpers = [group.create_task(work) for work in (self._write(ws), self._watch(ws))]
                 if self._on_connect is not None:
                     helpers.append(group.create_task(self._on_connect()))
                 await self._read(ws)
@@ -298,7 +298,7 @@ class Session:
     async def _read(self, ws: Connection) -> None:
         with contextlib.suppress(ConnectionClosed):
             while True:
-                frame = await ws.recv()
+                frame = await ws.next_frame()
                 with reading():
                     for item in items_of(frame):
                         if (n := item.get("re")) is not None:
@@ -326,6 +326,12 @@ class Session:
                 numbers, self._outbox = self._outbox, []
                 for frame in self._frames(numbers):
                     await ws.send(frame, text=True)
+
+    async def _watch(self, ws: Connection) -> None:
+        """Break a connection over which nothing comes any more."""
+        while not ws.is_silent:  # noqa: ASYNC110 - what comes over it is only counted
+            await asyncio.sleep(LOOKS)
+        ws.transport.abort()
 
     def _frames(self, numbers: list[int]) -> Iterator[bytes]:
         parts: list[bytes] = []
