@@ -15,14 +15,12 @@ from treadle.errors import (
     ConnectionFailed,
     ConnectionLost,
     InvalidArguments,
-    PayloadTooLarge,
     ProblemError,
     ProtocolMismatch,
     SocketRefused,
     TreadleError,
     Unauthorized,
     error_for,
-    problem_named,
     problem_of,
 )
 from treadle.transport.addresses import shuffled
@@ -30,7 +28,7 @@ from treadle.transport.answers import reading
 from treadle.transport.bearer import Bearer, Refusals, Way, bearer_of
 from treadle.transport.dialing import MAX_FRAME, OPENING, Connection, better, close_error, dial, items_of
 from treadle.transport.older_servers import is_older, without
-from treadle.transport.open_requests import LOOKS, LOST, OpenRequest
+from treadle.transport.open_requests import LONGEST, LOOKS, LOST, OpenRequest, oversized
 from treadle.transport.retries import QuietLog, delays
 from treadle.values import encoded
 from treadle.wire.amounts import in_seconds
@@ -105,6 +103,7 @@ class Session:
         self._closing = False
         self._running: asyncio.Task[Any] | None = None
         self._ended: TreadleError | None = None
+        self._answered_at = -math.inf
         self.hello: dict[str, Any] | None = None
         """The server's greeting when the connection was last opened."""
         self.heard: float = -math.inf
@@ -311,6 +310,7 @@ class Session:
         request = self._pending.get(n)
         if request is None or request.future.done():
             return
+        self._answered_at = monotonic()
         self.heard = max(self.heard, request.asked)
         if "ok" in item:
             request.future.set_result(item["ok"])
@@ -328,8 +328,12 @@ class Session:
                     await ws.send(frame, text=True)
 
     async def _watch(self, ws: Connection) -> None:
-        """Break a connection over which nothing comes any more."""
-        while not ws.is_silent:  # noqa: ASYNC110 - what comes over it is only counted
+        """Break a connection over which nothing comes any more, or not the answer to a request."""
+        while not ws.is_silent:
+            until = self.heard if monotonic() - self._answered_at < LONGEST else monotonic()
+            is_overdue = any(one.due <= until and not one.future.done() for one in self._pending.values())
+            if is_overdue and not (ws.is_busy or ws.transport.get_write_buffer_size()):
+                break
             await asyncio.sleep(LOOKS)
         ws.transport.abort()
 
@@ -347,12 +351,12 @@ class Session:
                 continue
             most = self._most_bytes()
             if len(part) > most:
-                request.future.set_exception(_too_large(f"{len(part)} bytes, more than {most}"))
+                request.future.set_exception(oversized(f"{len(part)} bytes, more than {most}"))
                 continue
             if has_too_many(part):
-                request.future.set_exception(_too_large(f"more than {MOST_VALUES} values"))
+                request.future.set_exception(oversized(f"more than {MOST_VALUES} values"))
                 continue
-            request.sent = True
+            request.mark_sent()
             if parts and size + len(part) > min(FULL_FRAME, most):
                 yield b'{"items":[' + b",".join(parts) + b"]}"
                 parts, size = [], 0
@@ -372,7 +376,7 @@ class Session:
             if request.future.done() or not (request.sent or request.bound):
                 continue
             if too_large:
-                request.future.set_exception(_too_large("more than the server takes"))
+                request.future.set_exception(oversized("more than the server takes"))
             elif request.is_lost(self._patience):
                 request.future.set_exception(ConnectionLost(LOST))
 
@@ -390,7 +394,3 @@ class Session:
             self._ended = error
             self._fail(error)
             self._room.set()
-
-
-def _too_large(seen: str) -> PayloadTooLarge:
-    return PayloadTooLarge(problem_named("payload-too-large", f"the request has {seen}: send less at a time"))
