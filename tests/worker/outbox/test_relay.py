@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from tests.waiting import until
+from tests.waiting import turns, until
 from tests.worker.outbox.conftest import create_all, emptied, note, rows, submitted, write
 from tests.worker.proxies import proxy_to
 from treadle import Client, Options, outbox
@@ -279,6 +279,56 @@ async def test_it_opens_a_client_of_its_own_that_is_nobody_else_s(
         from treadle import current_client
 
         assert current_client() is client
+
+
+@pytest.mark.parametrize(("name", "value"), [("TREADLE_URL", "ftp://x"), ("TREADLE_TOKEN", "a token")])
+async def test_beside_an_app_an_invalid_setting_is_raised_when_it_begins(
+    shop: AsyncEngine, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    """The app ran without a relay, and was told of it when it ended."""
+    monkeypatch.setenv(name, value)
+    is_running = False
+
+    with pytest.raises(InvalidSetting, match=name):
+        async with Relay(shop):
+            is_running = True
+
+    assert not is_running
+
+
+async def test_what_was_stopped_hands_over_when_it_is_asked_again(shop: AsyncEngine, client: Client) -> None:
+    """It said that no row was there."""
+    relay_ = Relay(shop, client=client)
+    async with relay_:
+        await write(shop, [1])
+        await emptied(shop)
+    await write(shop, [2])
+
+    assert (await relay_.run_once()).handed == 1
+
+
+def test_in_another_event_loop_it_is_no_more_in_a_hurry_than_in_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took itself for stopped there, and left what took more than the five seconds of its grace."""
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/shop.db")
+    relay_ = Relay(engine, client=Client("http://localhost:1", "x"))
+
+    async def hand_over(_: Client, found: Any) -> Any:
+        await turns(5)
+        return relay.HandingOutcome(handed=found)
+
+    monkeypatch.setattr(relay, "GRACE", 0.0)
+    monkeypatch.setattr(relay, "hand_over", hand_over)
+    handed = []
+    for n in range(2):
+        with engine.begin() as connection:
+            outbox.create_table(connection)
+            outbox.submit_sync(connection, note.bind(n))
+        handed.append(asyncio.run(relay_.run_once()).handed)
+    engine.dispose()
+
+    assert handed == [1, 1]
 
 
 async def test_an_engine_that_is_not_async_is_served_aside(tmp_path: Path, client: Client) -> None:

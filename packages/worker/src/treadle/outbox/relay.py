@@ -78,7 +78,8 @@ class Relay:
     database can skip locked rows (PostgreSQL, MySQL, MariaDB) each takes different ones; elsewhere the server
     recognises tasks that it already has.
 
-    Raises `InvalidSetting` for a URL that can't be used, and `ValueError` for numbers out of range.
+    Raises `InvalidSetting` for a URL that can't be used, and `ValueError` for numbers out of range. Its own client's
+    settings are read when it begins, which raises `InvalidSetting` for invalid ones.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Relay:
         self._batch = batch
         self._interval = interval
         self._stopping = asyncio.Event()
+        self._uses = 0
         self._running: asyncio.Task[None] | None = None
         self._waits = QuietLog(log)
 
@@ -109,9 +111,11 @@ class Relay:
         return f"<Relay of {self._table.fullname} in {url!r}>"
 
     async def __aenter__(self) -> Self:
+        # Here, because in the task an invalid setting would not be noticed before the app ends.
+        client = self._usable_client()
         self._stopping = asyncio.Event()
         # Not a task group, which would wrap the errors of the block.
-        self._running = asyncio.create_task(self.run(), name="treadle-outbox")
+        self._running = asyncio.create_task(self._run(client), name="treadle-outbox")
         return self
 
     async def __aexit__(
@@ -130,7 +134,10 @@ class Relay:
 
     async def run(self) -> None:
         """Run until `stop` is called; waits for a database or server that is away, and logs that."""
-        async with self._opened() as client:
+        await self._run(self._usable_client())
+
+    async def _run(self, client: Client) -> None:
+        async with self._opened(client):
             log.info("%r is handing over to %r", self, client)
             pauses = delays()
             while not self._stopping.is_set():
@@ -173,21 +180,31 @@ class Relay:
         Raises `NoOutbox`, what the database raises, `ConnectionFailed`, and a `ProblemError` when the server refuses
         every request.
         """
-        async with self._opened() as client:
+        client = self._usable_client()
+        async with self._opened(client):
             return await self._sweep(client)
 
     def stop(self) -> None:
         """End, at once while it is waiting, else within some seconds. Call it in the thread in which the relay runs."""
         self._stopping.set()
 
+    def _usable_client(self) -> Client:
+        return self._client or Client(patience=PATIENCE, default=False)
+
     @asynccontextmanager
-    async def _opened(self) -> AsyncIterator[Client]:
+    async def _opened(self, client: Client) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._database.close)
-            if self._client is not None:
-                yield self._client
-            else:
-                yield await stack.enter_async_context(Client(patience=PATIENCE, default=False))
+            if client is not self._client:
+                await stack.enter_async_context(client)
+            self._uses += 1
+            try:
+                yield
+            finally:
+                self._uses -= 1
+                if not self._uses:
+                    # A stop is over with what it has stopped, and the next use may be in another event loop.
+                    self._stopping = asyncio.Event()
 
     async def _sweep(self, client: Client) -> Swept:
         """Hand over all rows that are waiting now, batch by batch.
