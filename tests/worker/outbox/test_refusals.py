@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from tests.worker.outbox.conftest import note, rows, strict, submitted, write
 from tests.worker.proxies import proxy_to
 from treadle import Client, Options, outbox
+from treadle.ids import new_id
 from treadle.outbox import Relay
 from treadle.outbox.table import TABLE
 from treadle_server.testing import Served
@@ -271,6 +272,17 @@ async def test_a_refused_row_whose_id_is_written_in_capitals_is_meant_by_it(shop
     async with shop.begin() as connection:
         assert await connection.run_sync(change, [task_id.upper()]) == 1
         assert await connection.run_sync(change, [task_id.upper()]) == 0
+
+
+@pytest.mark.parametrize("change", [outbox.retry, outbox.drop])
+async def test_more_refused_rows_are_changed_than_a_statement_has_parameters(shop: AsyncEngine, change: Any) -> None:
+    ids = await write(shop, range(3))
+    async with shop.begin() as connection:
+        await connection.execute(sa.update(TABLE).values(refused_at=sa.func.now()))
+
+        changed = await connection.run_sync(change, [ids[0], *(new_id() for _ in range(40_000)), ids[0], ids[2]])
+
+    assert changed == 2
 
 
 async def test_what_waits_is_not_dropped(shop: AsyncEngine) -> None:

@@ -3,12 +3,15 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, func, select, update
+from sqlalchemy import Connection, Delete, Table, Update, delete, func, select, update
 
 from treadle.ids import id_text
 from treadle.outbox.rows import Row, as_row, check_table, readable, text_of
 from treadle.outbox.table import TABLE
 from treadle.wire.ids import GivenId
+
+_MOST_IDS = 10_000
+"""The most ids in one statement: SQLite and asyncpg allow 32,766 and 32,767 parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +48,7 @@ def listed(connection: Connection, *, waiting: bool = False, limit: int = 50, ta
 
 def retry(connection: Connection, ids: Collection[GivenId] | None, *, table: Table = TABLE) -> int:
     """Have refused rows tried again, those of the given tasks or (None) all; return how many. Raises `NoOutbox`."""
-    check_table(connection, table)
-    again = update(table).where(*_refused(table, ids)).values(refused_at=None, problem=None)
-    return connection.execute(again).rowcount
+    return _change(connection, table, update(table).values(refused_at=None, problem=None), ids)
 
 
 def drop(connection: Connection, ids: Collection[GivenId] | None, *, table: Table = TABLE) -> int:
@@ -55,17 +56,21 @@ def drop(connection: Connection, ids: Collection[GivenId] | None, *, table: Tabl
 
     Waiting rows are kept, because the server may have them already.
     """
-    check_table(connection, table)
-    return connection.execute(delete(table).where(*_refused(table, ids))).rowcount
+    return _change(connection, table, delete(table), ids)
 
 
 def refused_ids(connection: Connection, *, table: Table = TABLE) -> list[str]:
     """Return the ids of the tasks whose rows were refused; raises `NoOutbox`."""
     check_table(connection, table)
-    found = connection.scalars(select(*readable(connection, table, "id")).where(*_refused(table, None)))
+    found = connection.scalars(select(*readable(connection, table, "id")).where(table.c.refused_at.is_not(None)))
     return [id_text(text_of(one)) for one in found]
 
 
-def _refused(table: Table, ids: Collection[GivenId] | None) -> list[ColumnElement[bool]]:
-    refused = table.c.refused_at.is_not(None)
-    return [refused] if ids is None else [refused, func.lower(table.c.id).in_(sorted(map(id_text, ids)))]
+def _change(connection: Connection, table: Table, change: Update | Delete, ids: Collection[GivenId] | None) -> int:
+    check_table(connection, table)
+    refused = change.where(table.c.refused_at.is_not(None))
+    if ids is None:
+        return connection.execute(refused).rowcount
+    given = sorted(set(map(id_text, ids)))
+    portions = (given[first : first + _MOST_IDS] for first in range(0, len(given), _MOST_IDS))
+    return sum(connection.execute(refused.where(func.lower(table.c.id).in_(one))).rowcount for one in portions)
