@@ -140,6 +140,24 @@ async def test_f6_what_is_no_instant_in_sqlite_keeps_no_row_from_being_handed_ov
     assert (refused.created_at is not None) is ("T" in written)
 
 
+@pytest.mark.parametrize("written", ["'12000-01-01 00:00:00'", "'infinity'", "'0044-03-15 00:00:00 BC'"])
+async def test_f6_what_is_no_time_in_python_keeps_no_row_from_being_handed_over_or_listed(
+    shop: AsyncEngine, client: Client, written: str
+) -> None:
+    """PostgreSQL has such times, and milliseconds that are taken for seconds give them; its drivers fail on them."""
+    ids = await write(shop, range(3))
+    created_at = sa.literal_column(written)
+    await alter(shop, ids[0], created_at=created_at)
+    await alter(shop, ids[1], created_at=created_at, body="{")
+
+    swept = await Relay(shop, client=client).run_once()
+
+    assert (swept.handed, swept.refused, swept.left) == (2, 1, 0)
+    async with shop.connect() as connection:
+        [refused] = (await connection.run_sync(outbox.listed)).rows
+    assert (refused.id, refused.created_at) == (ids[1], None)
+
+
 @pytest.mark.parametrize("written", ["''", "'none'", "'[1]'", "7", "x'ff'"])
 async def test_f6_what_is_no_problem_keeps_no_row_from_being_handed_over_or_listed(
     tmp_path: Path, client: Client, written: str

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Table,
     and_,
     bindparam,
+    case,
     cast,
     delete,
     func,
@@ -36,6 +37,9 @@ BEFORE_ALL: Final = -(2**63)
 MOST_CHARACTERS: Final = 8_000_000
 """The most characters of bodies that are held in memory at once, unless a single one is longer."""
 
+_TIMES = datetime(1, 1, 2, tzinfo=UTC).replace(tzinfo=None), datetime(9999, 12, 30, tzinfo=UTC).replace(tzinfo=None)
+"""The first and the last of Python's times; not `datetime.min` and `max`, which asyncpg takes for infinity."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -54,7 +58,8 @@ class Row:
     registration: str | None
     """The registration of the job, as JSON, for when it is missing."""
     created_at: datetime | None
-    """When it was written, by the writer's clock; aware, UTC. None on SQLite if the column holds no valid time."""
+    """When it was written, by the writer's clock; aware, UTC. None if the column holds no time of the years 1 to 9999,
+    which SQLite and PostgreSQL allow."""
     refused_at: datetime | None = None
     """When the server refused it for good; aware, UTC."""
     problem: dict[str, Any] | None = None
@@ -149,9 +154,12 @@ def readable(connection: Connection, table: Table, *names: str) -> list[ColumnEl
     """Return these columns, or all of a row's, in the form in which they are to be read.
 
     SQLite's are read as bytes: drivers fail on text that is not UTF-8, and one such text would keep all rows that are
-    read with it from being handed over.
+    read with it from being handed over. They also fail on PostgreSQL's times that Python does not have, such as
+    infinity: these are read as null.
     """
     columns: list[ColumnElement[Any]] = [table.c[name] for name in names or (field.name for field in fields(Row))]
+    if connection.dialect.name == "postgresql":
+        return [_if_python_s(column) if isinstance(column.type, DateTime) else column for column in columns]
     if not _keeps_whatever(connection):
         return columns
     return [column if column.primary_key else _as_bytes(column).label(column.name) for column in columns]
@@ -160,6 +168,10 @@ def readable(connection: Connection, table: Table, *names: str) -> list[ColumnEl
 def _as_bytes(column: ColumnElement[Any]) -> ColumnElement[Any]:
     kind = _WhateverIsThere() if isinstance(column.type, DateTime) else column.type  # type: ignore[no-untyped-call]
     return type_coerce(cast(column, LargeBinary), kind)
+
+
+def _if_python_s(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    return case((column.between(*_TIMES), column)).label(column.name)
 
 
 def text_of(read: Any) -> Any:
