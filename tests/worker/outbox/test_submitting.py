@@ -208,6 +208,8 @@ def test_the_statements_of_a_table_whose_name_the_database_would_cut_are_refused
     postgres = sa.make_url("postgresql+asyncpg://").get_dialect()()
 
     assert "x" * 63 in outbox.ddl(postgres, outbox.table_in(sa.MetaData(), "x" * 63))
+    with pytest.raises(sa.exc.IdentifierError, match="maximum length of 63 bytes"):
+        outbox.ddl(postgres, outbox.table_in(sa.MetaData(), "ä" * 32))
     with pytest.raises(sa.exc.IdentifierError, match="maximum length of 63"):
         outbox.ddl(postgres, outbox.table_in(sa.MetaData(), "x" * 64))
 

@@ -17,6 +17,7 @@ from sqlalchemy import (
     UnicodeText,
 )
 from sqlalchemy.dialects import mysql
+from sqlalchemy.exc import IdentifierError
 from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement, conv
 
 NAME: Final = "treadle_outbox"
@@ -74,7 +75,11 @@ TABLE: Final[Table] = table_in(MetaData())
 
 
 def create_table(connection: Connection, table: Table = TABLE) -> None:
-    """Create the table if it does not exist; in async code `await connection.run_sync(create_table)`."""
+    """Create the table if it does not exist; in async code `await connection.run_sync(create_table)`.
+
+    Raises SQLAlchemy's `IdentifierError` if the table's name is too long for the database.
+    """
+    _check_length(connection.dialect, table.name)
     table.create(connection, checkfirst=True)
 
 
@@ -83,6 +88,13 @@ def ddl(dialect: Dialect, table: Table = TABLE) -> str:
 
     Raises SQLAlchemy's `IdentifierError` if the table's name is too long there, as `create_table` does.
     """
-    dialect.validate_identifier(table.name)
+    _check_length(dialect, table.name)
     statements: list[ExecutableDDLElement] = [CreateTable(table), *(CreateIndex(index) for index in table.indexes)]
     return "\n\n".join(f"{str(one.compile(dialect=dialect)).strip()};" for one in statements).replace("\t", "    ")
+
+
+def _check_length(dialect: Dialect, name: str) -> None:
+    dialect.validate_identifier(name)
+    # PostgreSQL counts bytes and cuts what is too long, SQLAlchemy counts characters.
+    if dialect.name == "postgresql" and len(name.encode()) > dialect.max_identifier_length:
+        raise IdentifierError(f"Identifier {name!r} exceeds maximum length of {dialect.max_identifier_length} bytes")
