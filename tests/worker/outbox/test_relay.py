@@ -15,7 +15,7 @@ from tests.worker.proxies import proxy_to
 from treadle import Client, Options, outbox
 from treadle.client.submit_batcher import SubmitBatcher
 from treadle.errors import ConnectionFailed, NoOutbox, TooManyRequests, Unauthorized, problem_named
-from treadle.outbox import Relay, Swept, relay
+from treadle.outbox import Relay, Swept, handing, relay
 from treadle.outbox import rows as outbox_rows
 from treadle.outbox.table import TABLE
 from treadle.settings import InvalidSetting
@@ -211,6 +211,26 @@ async def test_long_bodies_are_taken_a_few_at_a_time(
             after = found[-1].seq
 
     assert taken == [2, 1, 1, 1]
+
+
+async def test_f6_what_is_handed_over_at_once_gets_through_a_slow_line_in_a_minute(
+    shop: AsyncEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More took longer, again and again: no row was ever handed over."""
+    hand_over, sizes = relay.hand_over, list[int]()
+
+    async def weigh(client: Client, found: Any) -> Any:
+        sizes.append(sum(len(row.body) for row in found))
+        return await hand_over(client, found)
+
+    monkeypatch.setattr(relay, "hand_over", weigh)
+    async with shop.begin() as connection:
+        await outbox.submit_many(connection, [note.bind(n, "x" * 150_000) for n in range(20)])
+
+    assert (await Relay(shop, client=client).run_once()).handed == 20
+
+    slow = 30_000  # bytes a second
+    assert max(sizes) < handing.SECONDS * slow
 
 
 async def test_f6_a_row_that_is_committed_late_is_handed_over_while_others_keep_coming(

@@ -34,8 +34,12 @@ LOCKING: Final = frozenset({"postgresql", "mysql", "mariadb"})
 BEFORE_ALL: Final = -(2**63)
 """A place before that of every row: a program that numbers its own rows may use 0."""
 
-MOST_CHARACTERS: Final = 8_000_000
-"""The most characters of bodies that are held in memory at once, unless a single one is longer."""
+MOST_CHARACTERS: Final = 1_000_000
+"""The most characters of bodies that are taken at once, unless a single one is longer.
+
+They go in one request, which has a minute. Those with 8 MB were never done with where 100 KB/s go through, and were
+sent again without an end.
+"""
 
 _TIMES = datetime(1, 1, 2, tzinfo=UTC).replace(tzinfo=None), datetime(9999, 12, 30, tzinfo=UTC).replace(tzinfo=None)
 """The first and the last of Python's times; not `datetime.min` and `max`, which asyncpg takes for infinity."""
