@@ -29,7 +29,7 @@ from treadle_server.store.past_runs import past_runs
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks as task_table
 from treadle_server.store.tables import workers as worker_table
-from treadle_server.store.transaction.counts import pending_counts
+from treadle_server.store.transaction.counts import queue_counts
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -153,8 +153,8 @@ async def counted(shop: Shop) -> tuple[int, int]:
     """Return how many tasks there are, and how many wait by the kept counts."""
     async with shop.engine.store.write() as tx:
         there = (await tx.connection.execute(sa.select(sa.func.count()).select_from(task_table))).scalar_one()
-        lanes = (await tx.connection.execute(sa.text("SELECT id FROM lanes"))).scalars()
-        return int(there), sum((await pending_counts(tx, list(lanes))).values())
+        queues = {(num, room) for num, room in await tx.connection.execute(sa.text("SELECT job_num, room FROM lanes"))}
+        return int(there), sum(counts.total() for counts in (await queue_counts(tx, queues)).values())
 
 
 async def test_a_submit_that_is_sent_again_is_the_first_task_g6(shop: Shop, cutter: tuple[Cutter, str]) -> None:

@@ -163,7 +163,7 @@ async def test_a_targets_state_is_read_along_its_indexes_however_many_wait(shop)
 @pytest.mark.postgres
 async def test_deltas_are_folded_into_the_counts(postgres_database) -> None:
     from treadle_server.store.store import SqlStore
-    from treadle_server.store.transaction.counts import apply_counts, pending_counts
+    from treadle_server.store.transaction.counts import apply_counts, queue_counts
 
     store = SqlStore(postgres_database)
     await store.open()
@@ -172,10 +172,10 @@ async def test_deltas_are_folded_into_the_counts(postgres_database) -> None:
         await tx.connection.execute(sa.text("INSERT INTO lanes (id, job_num, room, pool) VALUES (1, 1, '', '')"))
         for n in (3, -1, 5):
             await apply_counts(tx, {(1, "pending", 0): n})
-        assert await pending_counts(tx, [1]) == {(1, 0): 7}
+        assert await queue_counts(tx, {(1, "")}) == {(1, ""): {0: 7}}
         assert await fold_counts(tx) == 3
         assert await fold_counts(tx) == 0
-        assert await pending_counts(tx, [1]) == {(1, 0): 7}
+        assert await queue_counts(tx, {(1, "")}) == {(1, ""): {0: 7}}
     await store.close()
 
 

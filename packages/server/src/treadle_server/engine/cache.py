@@ -5,7 +5,7 @@ this writer knew after its last commit is still true. On PostgreSQL there is suc
 exclusive writer (`store/postgres/exclusive.py`); when there are others, nothing is remembered.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from treadle.wire.names import InvalidJobName, parse_job_name
@@ -14,14 +14,17 @@ from treadle_server.domain.lately_used import LatelyUsed
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import load
 from treadle_server.store.transaction.allocate import coming_seqs
-from treadle_server.store.transaction.counts import CountKey, pending_counts
+from treadle_server.store.transaction.counts import CountKey, Queue, queue_counts
 from treadle_server.store.transaction.targets import TargetName, number_targets
-
-Queue = tuple[int, str]
-"""A job's number and, in a fair job, the room."""
 
 MOST_JOBS = 10_000
 """How many jobs are remembered at most."""
+
+MOST_LANES = 20_000
+"""How many lanes are remembered, of which a fair job has one for each room; beyond that all are forgotten."""
+
+MOST_OF_QUEUE = 1_000
+"""How many lanes, one for each pool, a queue may have to be remembered; submits to others take the slow path."""
 
 MOST_TARGETS = 50_000
 """How many targets' numbers are remembered at most, about 10 MB; beyond that all are forgotten and read on demand."""
@@ -41,7 +44,8 @@ class Cache:
         self._jobs: LatelyUsed[str, Job] = LatelyUsed(MOST_JOBS, MOST_TEXT)
         self._lanes: dict[tuple[int, str, str], int] = {}
         self._queue_of: dict[int, Queue] = {}
-        self._waiting: dict[Queue, Counter[int]] = defaultdict(Counter)
+        self._waiting: dict[Queue, Counter[int]] = {}
+        """Of each queue all of whose lanes are known: how many tasks wait in it, by priority."""
         self._targets: dict[TargetName, int] = {}
         self._seqs: Sequence[int] = ()
         self._block = BLOCK
@@ -51,13 +55,16 @@ class Cache:
         """Forget everything, because a transaction failed or another writer has written."""
         self._as_of = None
         self._jobs.clear()
-        self._lanes.clear()
-        self._queue_of.clear()
-        self._waiting.clear()
+        self._forget_lanes()
         self._targets.clear()
         self._forget_seqs()
         for forget in self._on_clear:
             forget()
+
+    def _forget_lanes(self) -> None:
+        self._lanes.clear()
+        self._queue_of.clear()
+        self._waiting.clear()
 
     def _forget_seqs(self) -> None:
         self._seqs, self._block = (), BLOCK
@@ -67,6 +74,8 @@ class Cache:
         if not tx.is_exclusive or tx.version != self._as_of:
             self.clear()
             self._as_of = tx.version
+        elif max(len(self._lanes), len(self._waiting)) > MOST_LANES:
+            self._forget_lanes()
         return tx.is_exclusive
 
     async def job(self, tx: Tx, full_name: str) -> Job | None:
@@ -77,27 +86,34 @@ class Cache:
                 name = parse_job_name(full_name)
             except InvalidJobName:
                 return None
-            for found in await load.jobs_by_name(tx, [name], to_change=False):
-                await self._learn(tx, job := found)
+            for job in await load.jobs_by_name(tx, [name], to_change=False):
+                self._jobs.put(job.full_name, job, job.size)
         return None if job is None or job.deleted_at is not None else job
 
-    async def _learn(self, tx: Tx, job: Job) -> None:
-        self._jobs.put(job.full_name, job, job.size)
-        lanes = await load.lanes_of_jobs(tx, [job.num])
-        for lane in lanes:
-            self._lanes[lane.key] = lane.id
-            self._queue_of[lane.id] = (job.num, lane.room)
-            self._waiting.pop((job.num, lane.room), None)
-        counted = await pending_counts(tx, [lane.id for lane in lanes])
-        self.count({(lane, "pending", priority): n for (lane, priority), n in counted.items()})
-
-    def lane(self, key: tuple[int, str, str]) -> int | None:
-        """Return the number of a lane, whose job must have been looked up before; None if there is no such lane."""
+    async def lane(self, tx: Tx, key: tuple[int, str, str]) -> int | None:
+        """Return the number of a lane; None if there is no such lane, or its queue has too many."""
+        queue = key[:2]
+        if queue not in self._waiting:
+            lanes = await load.lanes_of_queue(tx, *queue, most=MOST_OF_QUEUE + 1)
+            if len(lanes) > MOST_OF_QUEUE:
+                return None
+            self._waiting |= await queue_counts(tx, {queue})
+            self.add(lanes)
         return self._lanes.get(key)
 
-    def waiting(self, job: Job, room: str) -> Counter[int]:
-        """Return how many tasks wait in the queue of the job, by priority; whoever adds tasks counts them there."""
-        return self._waiting[job.num, room]
+    def add(self, lanes: Iterable[Lane]) -> None:
+        """Remember lanes of known queues, among them new ones, before their tasks are counted."""
+        for lane in lanes:
+            if (queue := lane.key[:2]) in self._waiting:
+                self._lanes[lane.key] = lane.id
+                self._queue_of[lane.id] = queue
+
+    def waiting(self, queue: Queue) -> Counter[int]:
+        """Return how many tasks wait in a queue, one of whose lanes was found before, by priority.
+
+        Whoever adds tasks counts them there.
+        """
+        return self._waiting[queue]
 
     async def targets(self, tx: Tx, names: set[TargetName]) -> Mapping[TargetName, int]:
         """Return the numbers of these targets, among others; those that don't exist are created."""
@@ -121,11 +137,9 @@ class Cache:
             if status == "pending" and (queue := self._queue_of.get(lane)) is not None:
                 self._waiting[queue][priority] += n
 
-    def invalidate(self, jobs: Iterable[Job], lanes: Iterable[Lane], *, new_tasks: bool) -> None:
-        """Forget the jobs and lanes that changed, to be read again; with `new_tasks`, the numbers in stock too."""
-        changed = {job.num for job in jobs} | {lane.job_num for lane in lanes if lane.id not in self._queue_of}
-        for job in self._jobs.values():
-            if job.num in changed:
-                self._jobs.drop(job.full_name)
+    def invalidate(self, jobs: Iterable[Job], *, new_tasks: bool) -> None:
+        """Forget the jobs that changed, to be read again; with `new_tasks`, the numbers in stock too."""
+        for job in jobs:
+            self._jobs.drop(job.full_name)
         if new_tasks:
             self._forget_seqs()

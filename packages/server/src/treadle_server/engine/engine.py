@@ -301,6 +301,7 @@ class Engine:
         if work.left_ends:
             await add_past_outcomes(tx, work.left_ends)
         attempt.is_written = True
+        self._cache.add(work.lanes.values())
         self._cache.count(work.counted)
         self._cache.count(assignments.counted)
         flight.note_applied(may_be_followed=not (tx.has_begun() or self.dispatcher.has_claims))
@@ -352,7 +353,7 @@ class Engine:
         if work.changes.restamped:
             self.fast_reports.clear()
         self.fast_reports.note_workers(work.workers.values(), work.changes.gone_workers)
-        self._cache.invalidate(work.batch.jobs, work.lanes.values(), new_tasks=bool(work.changes.new_tasks))
+        self._cache.invalidate(work.batch.jobs, new_tasks=bool(work.changes.new_tasks))
 
     def _publish(self, work: UnitOfWork, assignments: Assignments) -> None:
         """Publish what the commit changed."""

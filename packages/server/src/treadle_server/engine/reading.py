@@ -19,7 +19,7 @@ from treadle_server.store.transaction import load
 from treadle_server.store.transaction import schedules as stored
 from treadle_server.store.transaction import steps as stored_steps
 from treadle_server.store.transaction.allocate import allocate
-from treadle_server.store.transaction.counts import pending_counts
+from treadle_server.store.transaction.counts import queue_counts
 from treadle_server.store.transaction.limit_rows import due_buckets
 from treadle_server.store.transaction.limits_kept import limits_by_name, named_limits
 from treadle_server.store.transaction.owners import acting
@@ -214,13 +214,10 @@ async def _load_new(work: UnitOfWork, reads: ReadSet) -> None:
     if not wanted:
         return
     work.seqs = deque(await allocate(work.tx, "task_seq", len(reads.new_tasks)))
-    nums = {job_num for job_num, _, _ in wanted}
-    for lane in await load.lanes_of_jobs(work.tx, nums):
+    for lane in await load.lanes_by_key(work.tx, wanted):
         work.lanes[lane.key] = lane
     await _add_lanes(work, wanted)
-    queue_of = {lane.id: work.queues[lane.job_num, lane.room] for lane in work.lanes.values()}
-    for (lane_id, priority), n in (await pending_counts(work.tx, queue_of.keys())).items():
-        queue_of[lane_id][priority] += n
+    work.queues = await queue_counts(work.tx, {(job_num, room) for job_num, room, _ in wanted})
 
 
 def _wanted_lanes(work: UnitOfWork, reads: ReadSet) -> set[tuple[int, str, str]]:

@@ -4,7 +4,7 @@ Commands are applied one after another to the same objects, so each sees the cha
 sees one bulk statement for each kind of change. See docs/decisions/0001.
 """
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import cached_property
@@ -28,6 +28,7 @@ from treadle_server.engine.rules import Rules
 from treadle_server.engine.step_book import StepBook
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction.claim_keys import KeptClaim, KeyOf
+from treadle_server.store.transaction.counts import Queue
 from treadle_server.store.transaction.gates import Touched
 from treadle_server.store.transaction.targets import reblock_targets
 
@@ -70,7 +71,7 @@ class UnitOfWork:
         self.lanes: dict[tuple[int, str, str], Lane] = {}
         self.targets: dict[tuple[str, str], int] = {}
         self.unique: dict[tuple[int, str], Task] = {}
-        self.queues: dict[tuple[int, str], Counter[int]] = defaultdict(Counter)
+        self.queues: dict[Queue, Counter[int]] = {}
         """How many tasks wait, by priority, in each job's queue (a fair job has one for each room), with new ones."""
         self.resolved: dict[tuple[int, int], Run] = {}
         self.past_owners: dict[int, set[str]] = {}

@@ -21,7 +21,7 @@ from treadle_server.engine.rules import Rules
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import hot
-from treadle_server.store.transaction.counts import CountKey, count_change
+from treadle_server.store.transaction.counts import CountKey, Queue, count_change
 from treadle_server.store.transaction.targets import TargetName
 
 Submits = Submit | SubmitEach
@@ -31,8 +31,7 @@ Submits = Submit | SubmitEach
 class _JobLane:
     job: Job
     lane: int
-    room: str
-    """The room of the queue: empty unless the job is fair."""
+    queue: Queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +127,11 @@ class FastSubmits:
         ):
             return None
         key = job.lane_key(room, self._rules.options(item.options, job)["pool"])
-        lane = self._cache.lane(key)
-        return None if lane is None else _JobLane(job, lane, key[1])
+        lane = await self._cache.lane(tx, key)
+        return None if lane is None else _JobLane(job, lane, key[:2])
 
     def _position(self, task: Task, job_lane: _JobLane) -> int:
-        queue = self._cache.waiting(job_lane.job, job_lane.room)
+        queue = self._cache.waiting(job_lane.queue)
         ahead = sum(n for priority, n in queue.items() if priority >= task.priority)
         queue[task.priority] += 1
         return ahead + 1

@@ -4,12 +4,24 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import Select, Subquery, delete, func, literal_column, select, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Subquery,
+    and_,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    select,
+    tuple_,
+    union_all,
+)
 
 from treadle.wire.status import TERMINAL, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
-from treadle_server.store.bound_lists import is_among
+from treadle_server.store.bound_lists import NUMBER, TEXT, BoundList, is_found_by
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.tables import count_deltas, lane_counts, lanes, past_outcomes
 from treadle_server.store.transaction.rows import insert_tuples
@@ -19,6 +31,9 @@ CountKey = tuple[int, str, int]
 
 OutcomeKey = tuple[int, str]
 """Lane and status."""
+
+Queue = tuple[int, str]
+"""A job's number and, in a fair job, the room."""
 
 
 def count_key(lane: int, status: Status, priority: int) -> CountKey:
@@ -97,21 +112,53 @@ def all_counts(dialect: str) -> Subquery:
     return union_all(kept, pending).subquery("counts")
 
 
-def _pending(counts: Subquery) -> Select[Any]:
-    return (
-        select(counts.c.lane, counts.c.priority, func.sum(counts.c.n))
-        .where(counts.c.status == literal_column("'pending'"), is_among(counts.c.lane, "lanes"))
+_QUEUE = (lanes.c.job_num, lanes.c.room)
+
+
+def _waiting(counts: Subquery, those: ColumnElement[bool]) -> Select[Any]:
+    of_lanes = (
+        select(counts.c.lane, counts.c.priority, func.sum(counts.c.n).label("n"))
+        .where(
+            counts.c.status == literal_column("'pending'"),
+            is_found_by(counts.c.lane, select(lanes.c.id).where(those)),
+        )
         .group_by(counts.c.lane, counts.c.priority)
+        # Or PostgreSQL would read all deltas for each of the lanes.
+        .cte("waiting")
+        .prefix_with("MATERIALIZED")
+    )
+    return (
+        select(*_QUEUE, of_lanes.c.priority, func.sum(of_lanes.c.n))
+        .join_from(of_lanes, lanes, lanes.c.id == of_lanes.c.lane)
+        .group_by(*_QUEUE, of_lanes.c.priority)
     )
 
 
-_pending_counts = Prepared(*(_pending(all_counts(dialect)) for dialect in ("sqlite", "postgresql")))
+_queue_counts = Prepared(
+    _waiting(all_counts("sqlite"), and_(lanes.c.job_num == bindparam("job_num"), lanes.c.room == bindparam("room"))),
+    _waiting(
+        all_counts("postgresql"),
+        tuple_(*_QUEUE).in_(
+            select(
+                func.unnest(bindparam("job_num", type_=BoundList(NUMBER))),
+                func.unnest(bindparam("room", type_=BoundList(TEXT))),
+            )
+        ),
+    ),
+)
 
 
-async def pending_counts(tx: Tx, lane_ids: Collection[int]) -> dict[tuple[int, int], int]:
-    """Return how many tasks are pending in the lanes, by (lane, priority); zero counts may be left out."""
-    rows = await _pending_counts.rows(tx, lanes=lane_ids)
-    return {(lane, priority): int(n) for lane, priority, n in rows}
+async def queue_counts(tx: Tx, queues: Collection[Queue]) -> dict[Queue, Counter[int]]:
+    """Return how many tasks wait in each of the queues, by priority; zero counts may be left out."""
+    found: dict[Queue, Counter[int]] = {queue: Counter() for queue in queues}
+    if tx.dialect == "sqlite":
+        rows = [row for num, room in queues for row in await _queue_counts.rows(tx, job_num=num, room=room)]
+    else:
+        nums, rooms = [num for num, _ in queues], [room for _, room in queues]
+        rows = [*await _queue_counts.rows(tx, job_num=nums, room=rooms)]
+    for num, room, priority, n in rows:
+        found[num, room][priority] = int(n)
+    return found
 
 
 async def open_counts(tx: Tx, job_nums: Collection[int]) -> dict[int, int]:

@@ -16,7 +16,7 @@ from treadle.wire.status import LEASED, Outcome, WorkerState
 from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job, Lane, Worker
 from treadle_server.domain.tasks import Hold, Run, Task
 from treadle_server.store.base import Tx
-from treadle_server.store.bound_lists import TEXT, BoundList, is_among, is_same
+from treadle_server.store.bound_lists import NUMBER, TEXT, BoundList, is_among, is_same
 from treadle_server.store.past_runs import past_runs
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.tables import holds, jobs, lanes, schedules, status_in, tasks, worker_jobs, workers
@@ -167,14 +167,35 @@ async def free_jobs(tx: Tx, nums: Collection[int]) -> list[Job]:
     return [_to_job(row) for row in await _free_jobs.rows(tx, nums=nums)]
 
 
-_lanes_of_jobs = Prepared(
-    select(lanes.c.id, lanes.c.job_num, lanes.c.room, lanes.c.pool).where(is_among(lanes.c.job_num, "nums"))
+_LANE = {"job_num": NUMBER, "room": TEXT, "pool": TEXT}
+_LANES = select(lanes.c.id, *(lanes.c[name] for name in _LANE))
+_lanes_by_key = Prepared(
+    _LANES.where(*(lanes.c[name] == bindparam(name) for name in _LANE)),
+    _LANES.where(
+        tuple_(*(lanes.c[name] for name in _LANE)).in_(
+            select(*(func.unnest(bindparam(name, type_=BoundList(kind))) for name, kind in _LANE.items()))
+        )
+    ),
+)
+_lanes_of_queue = Prepared(
+    _LANES.where(lanes.c.job_num == bindparam("job_num"), lanes.c.room == bindparam("room")).limit(bindparam("most"))
 )
 
 
-async def lanes_of_jobs(tx: Tx, nums: Collection[int]) -> list[Lane]:
-    """Return all lanes of the jobs with these numbers, without locking them."""
-    return [Lane(*row) for row in await _lanes_of_jobs.rows(tx, nums=nums)]
+async def lanes_by_key(tx: Tx, keys: Collection[tuple[int, str, str]]) -> list[Lane]:
+    """Return the lanes that exist, without locking them."""
+    if not keys:
+        return []
+    if tx.dialect == "sqlite":
+        found = [await _lanes_by_key.rows(tx, **dict(zip(_LANE, key, strict=True))) for key in sorted(keys)]
+        return [Lane(*row) for rows in found for row in rows]
+    columns = zip(_LANE, zip(*sorted(keys), strict=True), strict=True)
+    return [Lane(*row) for row in await _lanes_by_key.rows(tx, **dict(columns))]
+
+
+async def lanes_of_queue(tx: Tx, job_num: int, room: str, *, most: int) -> list[Lane]:
+    """Return up to `most` lanes of a queue, one for each pool that had a task, without locking them."""
+    return [Lane(*row) for row in await _lanes_of_queue.rows(tx, job_num=job_num, room=room, most=most)]
 
 
 _WORKERS_BY_ID = (
