@@ -188,3 +188,38 @@ def test_what_is_missed_is_found_a_minute_late_or_with_the_following_tick_e10() 
 
     assert [daily.has_missed(START + timedelta(seconds=s)) for s in (0, 59, 60)] == [False, False, True]
     assert [often.has_missed(START + timedelta(seconds=s)) for s in (0, 4.9, 5)] == [False, False, True]
+
+
+@given(
+    st.sampled_from(["0 0 * * *", "*/7 * * * *", "0 0,1 * * *", "30 2 * * *", "* 3 29 * *", "0 12 * * MON#5"]),
+    st.sampled_from(ZONES),
+    st.integers(0, 400 * 24 * 60),
+    st.integers(0, 10**5),
+)
+def test_the_last_tick_is_the_one_that_has_come_and_is_followed_by_one_to_come_e10(
+    expression: str, zone: str, offset: int, late: int
+) -> None:
+    first = cron_tick(expression, zone, START + timedelta(minutes=offset))
+    assert first is not None
+    now = first + timedelta(seconds=late)
+
+    last = schedule(cron=expression, zone=zone, next_at=first).last_tick(now)
+
+    before, following = (cron_tick(expression, zone, at) for at in (last - timedelta(microseconds=1), last))
+    assert first <= last <= now
+    assert before == last
+    assert following is not None
+    assert following > now
+
+
+@pytest.mark.parametrize("expression", ["* * * * *", "0 * * * *", "0 0 * * *"])
+def test_the_last_of_regular_ticks_is_found_at_once_e10(expression: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By halves it took seventeen steps after a day, 1 ms for each schedule that has a deadline."""
+    midnight, steps = datetime(2026, 1, 1, tzinfo=BERLIN).astimezone(UTC), list[datetime]()
+    after = Schedule.tick_after
+    monkeypatch.setattr(Schedule, "tick_after", lambda self, at: steps.append(at) or after(self, at))
+
+    last = schedule(cron=expression, zone="Europe/Berlin", next_at=midnight).last_tick(midnight + timedelta(days=3))
+
+    assert last == midnight + timedelta(days=3)
+    assert len(steps) <= 3

@@ -97,6 +97,13 @@ class Schedule(Content):
         if self.interval_seconds is not None:
             interval = timedelta(seconds=self.interval_seconds)
             return interval_tick(first, interval, now) - interval
+        # Mostly ticks are regular, and the last one comes within the first interval before now.
+        if (following := self.tick_after(first)) is None or following > now:
+            return first
+        if (guess := self.tick_after(max(first, now - (following - first)))) is not None and guess <= now:
+            first = guess
+            if (self.tick_after(first) or _NEVER) > now:
+                return first
         # The last tick is the first second after which the following tick is in the future; cron has whole seconds.
         seconds = range((now - first) // _SECOND + 1)
         return first + _SECOND * bisect_left(

@@ -21,8 +21,11 @@ from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import Forbidden, InternalJobNotConfigured, ScheduleNotFound, TaskConflict
 
-MOST = 500
-"""How many schedules one command handles at most, so that it never holds up the writer for long."""
+MOST = 100
+"""How many schedules one command handles at most, so that it never holds up the loop for long.
+
+500 with a deadline and irregular ticks took 0.5 s after a day's outage. 2,000 take 10 % longer in portions of 100.
+"""
 
 
 _TIMING = ("cron", "zone", "interval_seconds")
