@@ -13,7 +13,7 @@ from treadle_server.domain.tasks import ClaimKey, RunKey, Task
 from treadle_server.engine.dispatch.assignments import Assignments, keep_keyed, sooner
 from treadle_server.engine.dispatch.fairness import LaneHead, ServiceOrders, capacities_for, match
 from treadle_server.engine.dispatch.head_cache import CachedHead, HeadCache, behind
-from treadle_server.engine.dispatch.known_lanes import KnownLanes
+from treadle_server.engine.dispatch.known_lanes import MOST_LANES, KnownLanes
 from treadle_server.engine.dispatch.slots import Capacity, Demand, WaitingClaim, WorkerSlot
 from treadle_server.engine.hub import Change
 from treadle_server.store.base import Tx
@@ -238,6 +238,8 @@ class Dispatcher:
         """
         self._has_changed = False
         self._woken = set()
+        if len(self._lanes) > MOST_LANES + 2 * len(self._ready):
+            self.forget_lanes()
         assignments = Assignments(asked=list(self._waiting))
         await self._weigh(tx, assignments.asked)
         demands: list[Demand] = [*assignments.asked, *self._slots]

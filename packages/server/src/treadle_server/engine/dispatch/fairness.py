@@ -24,6 +24,9 @@ RoomKey = tuple[int, int, int, int]
 Kind = tuple[frozenset[int], str | None, int]
 """What makes demands equal in how they are served: their jobs, their pool and their capacity."""
 
+MOST_TURNS = 20_000
+"""For how many turns it is remembered who had them, where rooms or groups are more than twice as many."""
+
 MOST_KINDS = 100
 """For how many kinds of demands the service order is kept."""
 
@@ -41,6 +44,13 @@ class Turns:
         self.count += 1
         self.rooms[room] = self.count
         self.groups[group] = self.count
+
+    def forget(self) -> None:
+        """Forget those that were served long ago, if there are too many; they are first in turn again."""
+        since = self.count - MOST_TURNS
+        if len(self.groups) > 2 * MOST_TURNS:
+            self.rooms = {room: at for room, at in self.rooms.items() if at > since}
+            self.groups = {group: at for group, at in self.groups.items() if at > since}
 
 
 @dataclass(slots=True)
@@ -188,9 +198,10 @@ class ServiceOrders:
         return order
 
     def clear(self) -> None:
-        """Forget all heads, but not whose turn it is."""
+        """Forget all heads, but not whose turn it is, unless that was long ago."""
         self.heads.clear()
         self._orders.clear()
+        self.turns.forget()
 
 
 def match(orders: ServiceOrders, demands: Sequence[Demand], gate: Gate | None = None) -> list[tuple[Demand, Task]]:

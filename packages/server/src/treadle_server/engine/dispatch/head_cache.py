@@ -55,6 +55,9 @@ FIRST_READ = 16
 MOST_READ = 4 * MOST_BYTES
 """How many characters of payloads are read of one lane at once, estimated from its last tasks."""
 
+MOST_LANES = 20_000
+"""Of how many lanes it is remembered how large their payloads are and how much was claimed of them."""
+
 PARTS = 8
 """To how many different depths lanes are read together, so that they don't all run short at the same time again."""
 
@@ -140,6 +143,9 @@ class HeadCache:
     def clear(self) -> None:
         """Forget everything, because a transaction failed or another writer has written."""
         self._heads.clear()
+        if len(self._sizes) > MOST_LANES:
+            self._sizes.clear()
+            self._parts.clear()
 
     def drop(self, lanes: Iterable[int]) -> None:
         """Forget lanes whose order has changed."""

@@ -8,12 +8,15 @@ from treadle_server.engine.dispatch.slots import Demand
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction.heads import Claimable, claimable_lanes
 
+MOST_LANES = 20_000
+"""How many lanes are known at most, beside those in which tasks wait: a job that is fair has one for each room."""
+
 JobsInPool = tuple[frozenset[int], str | None]
 """What decides from which lanes a demand takes: the jobs that it serves, and its pool."""
 
 
 class KnownLanes:
-    """What is remembered of lanes: their job for ever, and that they may be claimed from until `forget` is called."""
+    """What is remembered of lanes: their job, and until `forget` is called that they may be claimed from."""
 
     def __init__(self) -> None:
         self._lanes: dict[int, Claimable] = {}
@@ -21,6 +24,10 @@ class KnownLanes:
         """The lanes that are known to be open for claims."""
         self._served: dict[JobsInPool, set[int]] = {}
         """The lanes from which demands of each kind take."""
+
+    def __len__(self) -> int:
+        """Return how many lanes are known."""
+        return len(self._lanes)
 
     def __getitem__(self, number: int) -> Claimable:
         """Return a known lane."""
@@ -41,16 +48,19 @@ class KnownLanes:
         """Return those of the lanes that may be claimed from; read nothing if all of them are known to be open."""
         if lanes <= self._open:
             return lanes
-        found = {one.lane.id: one for one in await claimable_lanes(tx, lanes)}
+        found = {one.lane.id: one for one in await claimable_lanes(tx, lanes - self._open)}
         self._lanes |= found
         self._open |= found.keys()
         for kind, served in self._served.items():
             served.update(number for number, one in found.items() if serves(*kind, one.lane))
-        return found.keys()
+        return lanes & self._open
 
     def forget(self) -> None:
-        """Forget which lanes are open, so that this is read again."""
+        """Forget which lanes are open, so that this is read again; of too many lanes everything."""
         self._open.clear()
+        if len(self._lanes) > MOST_LANES:
+            self._lanes.clear()
+            self._served.clear()
 
     def _served_by(self, kind: JobsInPool) -> set[int]:
         if kind not in self._served:
