@@ -14,6 +14,7 @@ from tests.internal.site import site as served
 from treadle import Client, Context, Flow, Options, task
 from treadle.internal import InternalRegistry
 from treadle_server.operations import carrying
+from treadle_server.store.transaction import peers
 
 
 async def test_a_function_runs_in_the_servers_process_and_its_result_is_kept_z12(local):
@@ -23,6 +24,17 @@ async def test_a_function_runs_in_the_servers_process_and_its_result_is_kept_z12
 
     assert (found["status"], found["result"]) == ("completed", 42)
     assert found["started_at"] >= found["claimed_at"]
+
+
+async def test_the_list_of_servers_is_not_read_because_only_a_broker_needs_it(local, monkeypatch: pytest.MonkeyPatch):
+    asked = []
+    monkeypatch.setattr(peers, "unseen", lambda *given: asked.append(given))
+    site: Site = await local(jobs.add)
+
+    found = await site.over(await site.submit(payload={"a": 1, "b": 41}))
+
+    assert found["status"] == "completed"
+    assert not asked
 
 
 async def test_the_sdk_submits_it_and_awaits_its_result(local):

@@ -109,7 +109,8 @@ class Bridge(Service):
             self._process_locks.take(self.worker_id)
         gone = self._process_locks.gone()
         await self._register()
-        self._dead = await self._unseen()
+        if not self._executors.is_local:
+            self._dead = await self._unseen()
         unstarted = await self._engine.run(TakeOver(gone=gone, successor=self.worker_id))
         self._process_locks.clear(gone)
         if gone:
@@ -270,7 +271,8 @@ class Bridge(Service):
             log.warning("the worker of the @internal jobs was lost or removed; registering it again")
             await self._register()
         await self._look_at_slot()
-        await self._look_at_servers()
+        if not self._executors.is_local:
+            await self._look_at_servers()
         settings = self._ctx.settings
         return min(settings.sweeper_interval_seconds, settings.worker_timeout_seconds / 3)
 
@@ -288,7 +290,7 @@ class Bridge(Service):
     async def _look_at_servers(self) -> None:
         """Dispatch unstarted tasks again when a server has died, since it commits a claim before it dispatches it."""
         dead = await self._unseen()
-        if not self._executors.is_local and dead - self._dead:
+        if dead - self._dead:
             self._deliver(await self._engine.run(TakeOver(successor=self.worker_id)))
         self._dead = dead
 
