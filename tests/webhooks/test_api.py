@@ -3,15 +3,21 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
 from tests.api.conftest import alice, bob, lab, root, user
 from tests.api.rooms import Room, problem
 from tests.waiting import until
-from tests.webhooks.conftest import outbox
+from tests.webhooks.conftest import THEN, outbox
 from tests.webhooks.receiver import Receiver, says
+from treadle_server.api import webhooks as api
+from treadle_server.store import tables
+from treadle_server.store.transaction import webhooks as stored
 from treadle_server.testing import Served, serve
 
 __all__ = ["alice", "bob", "lab", "root", "user"]
@@ -19,6 +25,7 @@ __all__ = ["alice", "bob", "lab", "root", "user"]
 pytestmark = pytest.mark.anyio
 
 HOOK = "/v1/rooms/lab/webhooks/ci"
+DEAD = sa.text("SELECT count(*) FROM webhook_deliveries WHERE dead_at IS NOT NULL")
 
 
 @pytest.fixture
@@ -102,6 +109,45 @@ async def test_dead_deliveries_are_listed_and_redelivered_e12(
     assert (await root.post(f"{HOOK}/redeliver")).json() == {"redelivered": 2}
     await receiver.until(5)
     await until(lambda: outbox(served.engine), lambda left: not left)
+
+
+async def dead_deliveries(served: Served, webhook_id: str, count: int) -> None:
+    """Put dead deliveries of one task into the outbox."""
+    async with served.engine.store.write() as tx:
+        seq = (await tx.connection.execute(sa.select(tables.tasks.c.seq))).scalar_one()
+        row = {"webhook_id": webhook_id, "task_seq": seq, "status": "cancelled", "body": "{}", "created_at": THEN}
+        row |= {"attempts": 1, "dead_at": THEN}
+        rows = [{"id": str(uuid4()), **row} for _ in range(count)]
+        await tx.connection.execute(sa.insert(tables.webhook_deliveries), rows)
+
+
+@pytest.mark.parametrize("verb", ["redeliver", "delete"])
+async def test_many_deliveries_are_redelivered_or_deleted_in_portions_e12(
+    root: httpx.AsyncClient, lab: Room, receiver: Receiver, served: Served, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """50,000 in one transaction held the loop for 0.7 s, and every other writer for longer."""
+    monkeypatch.setattr(api, "AT_ONCE", 2)
+    await cancelled(lab)
+    shown = (await root.put(HOOK, json={"url": receiver.url})).json()
+    await dead_deliveries(served, shown["id"], 5)
+    left: list[int] = []
+    name = "revive" if verb == "redeliver" else "empty"
+    step = getattr(stored, name)
+
+    async def counted(tx: Any, *given: Any) -> Any:
+        done = await step(tx, *given)
+        left.append((await tx.connection.execute(DEAD)).scalar_one())
+        return done
+
+    monkeypatch.setattr(stored, name, counted)
+
+    if verb == "redeliver":
+        assert (await root.post(f"{HOOK}/redeliver")).json() == {"redelivered": 5}
+    else:
+        assert (await root.delete(HOOK)).status_code == 204
+
+    assert left == [3, 1, 0]
+    await until(lambda: outbox(served.engine), lambda rows: not rows)
 
 
 REFUSED = (

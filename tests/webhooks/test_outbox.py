@@ -211,7 +211,7 @@ async def test_outcomes_of_one_commit_are_each_owed_to_each_webhook_e12_e11(shop
 
 async def test_outcomes_that_owe_many_deliveries_let_others_have_their_turn_n3_e12(shop, monkeypatch) -> None:
     """A bulk action on 500 tasks of a room with a hundred webhooks held the loop for a second."""
-    monkeypatch.setattr(hooks, "AT_ONCE", 5, raising=False)
+    monkeypatch.setattr(hooks, "AT_ONCE", 5)
     turns, seen = itertools.count(), []
     put_in = webhooks.put_in
 
@@ -240,3 +240,49 @@ async def test_outcomes_that_owe_many_deliveries_let_others_have_their_turn_n3_e
 
 def test_a_claimed_delivery_does_not_show_its_secret_to_who_reports_an_error_with_the_variables_of_each_frame() -> None:
     assert "whsec_" not in repr(webhooks.Claimed("1", "2", "{}", 1, "https://hooks.example/", "whsec_x"))
+
+
+async def test_what_was_read_of_the_webhooks_before_one_was_set_does_not_replace_what_was_read_after(
+    shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_reading, may_end = asyncio.Event(), asyncio.Event()
+    read, engine = webhooks.hooks, shop.engine
+
+    async def slowly(connection):
+        found = await read(connection)
+        if not is_reading.is_set():
+            is_reading.set()
+            await may_end.wait()
+        return found
+
+    monkeypatch.setattr(webhooks, "hooks", slowly)
+    before = asyncio.create_task(engine.hooks.refresh(engine.store))
+    await is_reading.wait()
+    after = asyncio.create_task(hook(engine, "http://x"))
+    await asyncio.wait({after}, timeout=0.2)
+    may_end.set()
+    await asyncio.gather(before, after)
+
+    assert engine.hooks
+
+
+async def test_webhooks_are_read_in_portions(shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """10,000 held the loop for 0.1 s."""
+    monkeypatch.setattr(webhooks, "PORTION", 2)
+    for _ in range(5):
+        await hook(shop.engine, "http://x")
+    async with shop.engine.store.read() as connection:
+        rows = await connection.execute(sa.select(tables.webhooks))
+
+    class Connection:
+        async def execute(self, _: object) -> object:
+            return rows
+
+    reading, turns = webhooks.hooks(Connection()), 0  # type: ignore[arg-type]
+    with pytest.raises(StopIteration) as done:
+        while True:
+            reading.send(None)
+            turns += 1
+
+    assert len(done.value.value) == 5
+    assert turns == 3

@@ -85,7 +85,7 @@ async def test_after_its_tries_a_delivery_is_dead_and_redelivered_on_request_wit
     from treadle_server.store.transaction.webhooks import revive
 
     async with shop.engine.store.write() as tx:
-        assert await revive(tx, dead.webhook_id, [dead.id], clock.now()) == {dead.id}
+        assert await revive(tx, dead.webhook_id, [dead.id], clock.now(), 1) == {dead.id}
     await mail.go()
 
     assert [got.id for got in receiver.got] == [dead.id] * 4
@@ -368,3 +368,19 @@ async def test_of_two_servers_on_one_postgresql_one_sends_each_delivery_e12_g11(
 
         assert await outbox(shop.engine) == []
     assert (len(receiver.got), len({got.id for got in receiver.got})) == (60, 60)
+
+
+async def test_the_webhooks_are_not_read_in_each_turn(shop, clock, mail, receiver, monkeypatch) -> None:
+    """With 10,000 of them each turn took 0.1 s, and there is one for each attempt that ends."""
+    await hook(shop.engine, receiver.url)
+    asked = []
+    refresh = shop.engine.hooks.refresh
+    monkeypatch.setattr(shop.engine.hooks, "refresh", lambda store: asked.append(store) or refresh(store))
+
+    for _ in range(3):
+        await mail.turn()
+    often = len(asked)
+    clock.advance(sender_module.EVERY)
+    await mail.turn()
+
+    assert (often, len(asked)) == (1, 2)

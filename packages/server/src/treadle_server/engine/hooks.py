@@ -34,13 +34,15 @@ class Hooks:
         """Called after a commit that owes a delivery."""
         self._by_room: dict[str, list[Hook]] = {}
         self._owes = False
+        self._refreshing = asyncio.Lock()
 
     def __bool__(self) -> bool:
         return bool(self._by_room)
 
     async def refresh(self, store: SqlStore) -> None:
         """Read all webhooks from the store. Raises `StoreUnavailable`."""
-        async with store.read() as connection:
+        # One after the other, because what was read first must not replace what was read later.
+        async with self._refreshing, store.read() as connection:
             self.know(await webhooks.hooks(connection))
 
     def know(self, hooks: Iterable[Hook]) -> None:

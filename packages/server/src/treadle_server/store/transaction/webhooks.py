@@ -1,5 +1,6 @@
 """Webhooks and their outbox: rows are written with the outcome, claimed for a while, and deleted on delivery."""
 
+import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +18,9 @@ from treadle_server.store.transaction.owners import acts
 from treadle_server.store.transaction.rows import update_tuples
 
 _d = webhook_deliveries.c
+
+PORTION = 500
+"""How many webhooks are read before the event loop may do other work: some 5 ms."""
 
 MOST_SAID = 500
 """Most characters of a failed try's error that are stored."""
@@ -59,17 +63,22 @@ class Tried:
 
 
 async def hooks(connection: AsyncConnection) -> list[Hook]:
-    """Return every webhook."""
+    """Return every webhook, in portions, so that the event loop may do other work."""
     columns = select(webhooks.c.id, webhooks.c.room, webhooks.c.jobs, webhooks.c.statuses)
-    return [
-        Hook(
-            str(row.id),
-            row.room,
-            None if row.jobs is None else frozenset(orjson.loads(row.jobs)),
-            frozenset(Status(status) for status in orjson.loads(row.statuses)),
-        )
-        for row in await connection.execute(columns)
-    ]
+    found: list[Hook] = []
+    for some in (await connection.execute(columns)).partitions(PORTION):
+        found += map(_hook, some)
+        await asyncio.sleep(0)
+    return found
+
+
+def _hook(row: Any) -> Hook:
+    return Hook(
+        str(row.id),
+        row.room,
+        None if row.jobs is None else frozenset(orjson.loads(row.jobs)),
+        frozenset(Status(status) for status in orjson.loads(row.statuses)),
+    )
 
 
 _NEW = ("id", "webhook_id", "task_seq", "status", "body", "created_at", "attempts", "next_at")
@@ -196,10 +205,23 @@ async def page_of_deliveries(
     return (await connection.execute(statement.limit(limit).offset(offset))).all(), total
 
 
-async def revive(tx: Tx, webhook_id: str, ids: Collection[str] | None, now: datetime) -> set[str]:
-    """Make dead deliveries due at once, those with these ids or all, and return their ids."""
-    statement = update(webhook_deliveries).where(_d.webhook_id == webhook_id, _d.dead_at.is_not(None))
-    if ids is not None:
-        statement = statement.where(_d.id.in_(sorted(ids)))
+def _some(webhook_id: str, most: int, *state: ColumnElement[bool]) -> ColumnElement[bool]:
+    found = select(_d.id).where(_d.webhook_id == webhook_id, *state).limit(most)
+    # Rows that another server has locked are left to it.
+    return _d.id.in_(found.with_for_update(skip_locked=True))
+
+
+async def revive(tx: Tx, webhook_id: str, ids: Collection[str] | None, now: datetime, most: int) -> set[str]:
+    """Make dead deliveries due at once, those with these ids or up to `most`, and return their ids."""
+    is_dead = _d.dead_at.is_not(None)
+    if ids is None:
+        statement = update(webhook_deliveries).where(_some(webhook_id, most, is_dead))
+    else:
+        statement = update(webhook_deliveries).where(_d.webhook_id == webhook_id, is_dead, _d.id.in_(sorted(ids)))
     changed = statement.values(dead_at=None, next_at=now, attempts=0).returning(_d.id)
     return {str(found) for found in (await tx.connection.execute(changed)).scalars()}
+
+
+async def empty(tx: Tx, webhook_id: str, most: int) -> None:
+    """Delete up to `most` deliveries of a webhook."""
+    await tx.connection.execute(delete(webhook_deliveries).where(_some(webhook_id, most)))
