@@ -37,6 +37,16 @@ async def test_what_is_waited_for_stands_first_with_its_keys_beneath(stage: Stag
     assert "at once + rate" in stage.line_of("@global/openai")
 
 
+async def test_a_limit_that_allows_nothing_is_full(server: MockServer, clock: FrozenClock) -> None:
+    rows = [limit(1, "shut", {"key": None}, concurrency=0)]
+    server.limits = {row["id"]: row for row in rows}
+
+    async with staged(server, clock) as stage:
+        await stage.press("8")
+
+        assert "● full  ━━━━━━ 0/0" in stage.line_of("@global/shut")
+
+
 async def test_a_count_that_was_capped_says_so(stage: Stage) -> None:
     capped = {"key": None, "used": 8, "waiting": 20_000, "waiting_is_capped": True}
     stage.server.limits["3"] = limit(

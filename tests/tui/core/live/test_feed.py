@@ -216,7 +216,9 @@ async def test_what_cannot_be_read_is_said_and_the_connection_made_anew(server: 
         server.send(sub, rows=[{"id": "x", "last_heartbeat": "yesterday"}])
 
         assert model.link.state == "refused"
-        assert "can't read" in model.link.detail
+        assert model.link.detail.startswith(
+            "the server sent something that this version can't read: last_heartbeat: write the time as "
+        )
         assert server.resets == 1
 
 
@@ -229,6 +231,11 @@ async def test_what_cannot_be_read_is_said_and_the_connection_made_anew(server: 
         {"rows": 5},
         {"rows": [], "frame": []},
         {"rows": [], "frame": float("nan")},
+        {"rows": [], "behind": float("-inf")},
+        {"rows": [], "behind": 1e300},
+        {"rows": [], "total": 10**400},
+        {"rows": [], "total": -1},
+        {"rows": [], "ahead": 10**400},
     ],
 )
 async def test_whatever_cannot_be_read_is_said(server: MockServer, odd: dict[str, Any]) -> None:
@@ -242,10 +249,22 @@ async def test_whatever_cannot_be_read_is_said(server: MockServer, odd: dict[str
         assert server.resets == 1
 
 
-@pytest.mark.parametrize("hello", [{}, {"time": 5}, {"time": "x"}, {"time": "2026-01-01"}, {"time": None}])
-async def test_a_greeting_that_cannot_be_read_is_said(server: MockServer, hello: dict[str, Any]) -> None:
+@pytest.mark.parametrize("counts", [{"pending": "many"}, {"pending": None}, {"pending": 10**400}, ["pending"], None])
+async def test_counts_that_are_none_are_said(server: MockServer, counts: Any) -> None:
     async with fed(server) as (model, feed):
-        feed.take(Opened(hello))
+        feed.want(Want("counts"))
+        await turn()
+        sub = next(iter(server.watched))
+        server.send(sub, rows=[{"job": ROTATE, "counts": counts}])
+
+        assert "can't read" in model.link.detail
+        assert server.resets == 1
+
+
+@pytest.mark.parametrize("time", [5, "x", "2026-01-01", None, "9999-12-31T23:59:59Z", "0001-01-01T00:00:00+14:00"])
+async def test_a_greeting_that_cannot_be_read_is_said(server: MockServer, time: Any) -> None:
+    async with fed(server) as (model, feed):
+        feed.take(Opened({} if time is None else {"time": time}))
 
         assert model.link.state == "refused"
         assert "can't read" in model.link.detail
@@ -259,6 +278,8 @@ async def test_a_greeting_that_cannot_be_read_is_said(server: MockServer, hello:
         ("ping", {"time": "x"}),
         ("ping", {"time": "2026-01-01"}),
         ("ping", {"time": NOW, "behind": 5}),
+        ("ping", {"time": NOW, "behind": {"workers.1": float("-inf")}}),
+        ("ping", {"time": "0001-01-01T00:00:00+14:00"}),
         ("whoami", {"scopes": 5}),
     ],
 )

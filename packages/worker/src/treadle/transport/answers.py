@@ -18,6 +18,15 @@ def read(model: type[M], answer: Any) -> M:
         return model.model_validate(answer)
 
 
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What parsing raises for data that is not as documented; `ArithmeticError` is for a time beyond the year range."""
+
+
+def wrong_in(error: Exception) -> str:
+    """Return what is wrong with data over which parsing raised this."""
+    return first_wrong(error) if isinstance(error, ValidationError) else named(error)
+
+
 @contextmanager
 def reading() -> Iterator[None]:
     """Turn errors of a block that parses an answer into `ConnectionLost`.
@@ -28,8 +37,7 @@ def reading() -> Iterator[None]:
         yield
     except TreadleError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        wrong = first_wrong(error) if isinstance(error, ValidationError) else named(error)
+    except UNREADABLE as error:
         raise ConnectionLost(
-            f"the server's answer can't be read ({wrong}): check that its version is compatible with this one"
+            f"the server's answer can't be read ({wrong_in(error)}): check that its version is compatible with this one"
         ) from None

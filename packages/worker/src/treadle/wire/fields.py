@@ -1,7 +1,7 @@
 """Types of fields that several models share, with their bounds."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import (
     AfterValidator,
@@ -10,9 +10,11 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     JsonValue,
     StringConstraints,
 )
+from pydantic_core import CoreSchema
 
 from treadle.wire.names import MOST_ORIGIN
 from treadle.wire.status import Reason
@@ -75,6 +77,9 @@ Seconds = Annotated[float, Field(strict=True, ge=0, le=TEN_YEARS, allow_inf_nan=
 
 PositiveSeconds = Annotated[float, Field(strict=True, gt=0, le=TEN_YEARS, allow_inf_nan=False)]
 """A duration in seconds, more than 0 and up to ten years."""
+
+Period = Annotated[float, Field(ge=0.001)]
+"""The seconds of something that recurs, as a server shows them: clients divide by them."""
 
 Priority = Annotated[int, Field(strict=True, ge=-1_000_000, le=1_000_000)]
 """Higher priorities go first; the default is 0."""
@@ -169,12 +174,34 @@ LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 """All instants that a server keeps are before this one: every database can store them, and a day more or less."""
 
 
+def _bounded(schema: Any) -> Any:
+    """Return a schema with the bounds of the protocol's numbers; JSON values are behind a reference, and have none."""
+    match schema:
+        case {"type": "int"}:
+            return {"ge": LEAST_INTEGER, "le": MOST_INTEGER, **schema}
+        case {"type": "float"}:
+            return {"allow_inf_nan": False, **schema}
+        case dict():
+            return {name: _bounded(part) for name, part in schema.items()}
+        case list():
+            return [_bounded(part) for part in schema]
+    return schema
+
+
 class Model(BaseModel):
-    """The base of every answer's model. Unknown fields are ignored, so that newer servers can add some."""
+    """The base of every answer's model. Unknown fields are ignored, so that newer servers can add some.
+
+    Integers have 64 bits and other numbers are finite, so that clients can calculate with them.
+    """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         extra="ignore", populate_by_name=True, frozen=True, defer_build=True
     )
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the model's schema, with the bounds of the protocol's numbers."""
+        return cast("CoreSchema", _bounded(handler(source)))
 
 
 class Request(BaseModel):
@@ -200,6 +227,7 @@ __all__ = [
     "LongText",
     "Model",
     "Origin",
+    "Period",
     "PositiveSeconds",
     "Priority",
     "Request",

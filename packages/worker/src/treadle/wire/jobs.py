@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from treadle.wire.fields import Flag, GivenObject, Instant, JsonObject, Model, Origin, Request, Text
+from treadle.wire.fields import Flag, GivenObject, Instant, JsonObject, Model, Origin, Period, Request, Text
 from treadle.wire.ids import Uuid
 from treadle.wire.limits import MOST_NAMED, LimitOfJob
 from treadle.wire.options import TaskOptions
@@ -51,7 +51,7 @@ class JobPatch(Request):
 class QueueHistory(Model):
     """What a queue did in equal steps of time, oldest first."""
 
-    step_seconds: float
+    step_seconds: Period
     completed: list[int]
     failed: list[int]
     submitted: list[int] = Field(default_factory=list)

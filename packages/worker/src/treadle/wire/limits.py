@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from treadle.wire.fields import MOST_WEIGHT, TEN_YEARS, Instant, Model, Request, Text
+from treadle.wire.fields import MOST_WEIGHT, TEN_YEARS, Instant, Model, Period, Request, Text
 from treadle.wire.pointers import is_pointer
 
 MOST_NAMED = 4
@@ -107,7 +107,7 @@ class ShownRate(Model):
     """The rate of a limit as the server shows it."""
 
     count: int
-    seconds: float
+    seconds: Period
     burst: int
 
 

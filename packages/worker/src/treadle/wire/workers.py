@@ -11,6 +11,7 @@ from treadle.wire.fields import (
     Flag,
     Instant,
     Model,
+    Period,
     Request,
     RunNumber,
     Text,
@@ -112,10 +113,10 @@ class WorkerItem(Model):
     last_heartbeat: Instant
     heartbeat_age: float = 0.0
     """Seconds since the last heartbeat."""
-    beat_seconds: float = IDLE_BEAT_SECONDS
+    beat_seconds: Period = IDLE_BEAT_SECONDS
     """Expected seconds between heartbeats: 2 while it holds a run, and after it lost one until its next heartbeat; more
     while it is idle."""
-    idle_beat_seconds: float = IDLE_BEAT_SECONDS
+    idle_beat_seconds: Period = IDLE_BEAT_SECONDS
     """Seconds between heartbeats while it is idle: 15, or a third of `lost_after_seconds`, whichever is less."""
     lost_after_seconds: float = 60.0
     """Seconds without a heartbeat after which the worker is lost."""

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 
 from treadle.errors import NOT_NOW, ConnectionFailed, ProblemError
+from treadle.transport.answers import UNREADABLE, wrong_in
 from treadle.wire.frames import Topic
 from treadle_tui.core.live.subscriptions import Step, Subscriptions, Want
 from treadle_tui.core.state.model import Dirty, Model
@@ -27,9 +28,6 @@ PATIENCE_PARTS = 11
 
 Parts are counted instead of time: while this process is stalled, by a long list or on a busy machine, it hears nothing.
 """
-
-_UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What parsing raises for data that is not as documented; `ArithmeticError` is for a time beyond the year range."""
 
 GIVE_UP_FACTOR = 10
 """How many times the patience a silent connection is kept before it is reset; until then it may recover.
@@ -153,20 +151,20 @@ class Feed:
         try:
             self._model.time.correct(datetime.fromisoformat(hello["time"]))
             self._model.opened(hello)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             self._give_up(error)
             return
         self._subscriptions.forget()
         self._due.set()
 
     def _give_up(self, error: Exception) -> None:
-        self._model.lost(f"the server sent something that this version can't read: {error!r:.200}", "refused")
+        self._model.lost(f"the server sent something that this version can't read: {wrong_in(error):.200}", "refused")
         self._link.reset()
 
     def _apply(self, push: Mapping[str, Any]) -> None:
         try:
             self._model.apply(push)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             # A half-applied table would show false data: report it, and start over with new snapshots.
             self._give_up(error)
             return
@@ -197,7 +195,7 @@ class Feed:
             return  # The server can't tell, so the access stays unknown.
         try:
             self._model.link.scopes = tuple(map(str, answer.get("scopes") or ()))
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             self._give_up(error)
             return
         self._model.link.may_write = bool(answer.get("may_write", True))
@@ -247,7 +245,7 @@ class Feed:
         try:
             self._model.time.correct(datetime.fromisoformat(answer["time"]), round_trip=latency)
             self._model.heard(latency, answer.get("behind") or {})
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             self._give_up(error)
 
     async def _listen(self) -> None:

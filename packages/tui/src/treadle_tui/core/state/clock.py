@@ -4,6 +4,8 @@ from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Protocol
 
+from treadle.wire.fields import EARLIEST, LATEST
+
 
 class Clock(Protocol):
     """A wall clock and a monotonic clock."""
@@ -37,8 +39,11 @@ class ServerTime:
     def correct(self, server: datetime, *, round_trip: float = 0.0) -> None:
         """Correct the estimate by the time in an answer, with its round trip in seconds.
 
-        Small differences are ignored: they come from the network, and ages must not jitter.
+        Small differences are ignored: they come from the network, and ages must not jitter. Raises `ValueError` for a
+        time at an end of the years, from where nothing can be counted on.
         """
+        if not EARLIEST <= server < LATEST:
+            raise ValueError(f"time: {server.isoformat()} is no server's time")
         ahead = server + timedelta(seconds=round_trip / 2) - self._clock.now()
         if abs(ahead - self._ahead) > timedelta(seconds=0.5):
             self._ahead = ahead

@@ -12,10 +12,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from treadle.encryption.fields import shown_task, shown_texts
 from treadle.encryption.sealer import Sealer
 from treadle.wire.estimate import seconds_to_limit
 from treadle.wire.failures import FailureGroup
+from treadle.wire.fields import Integer
 from treadle.wire.frames import Topic
 from treadle.wire.jobs import JobItem
 from treadle.wire.limits import LimitItem
@@ -99,7 +102,7 @@ class Model:
         """Opens encrypted tasks, if there are keys."""
         self.time = ServerTime(self.clock)
         self.link = LinkState()
-        self.counts = Table[Mapping[str, int]]("counts", key="job", read=lambda row: row["counts"])
+        self.counts = Table[Mapping[str, int]]("counts", key="job", read=_counts)
         self.jobs = Table[JobItem]("jobs", key="id", read=JobItem.model_validate, whole=True)
         self.workers = Table[WorkerItem]("workers", key="id", read=WorkerItem.model_validate, whole=True)
         self.tasks = Table[TaskItem]("tasks", key="id", read=partial(_task, self.sealer))
@@ -347,6 +350,13 @@ _PARTS = {
     "failures": Dirty.FAILURES | Dirty.QUEUES,
     "logs": Dirty.LOGS,
 }
+
+
+_COUNTS = TypeAdapter(dict[str, Integer])
+
+
+def _counts(row: dict[str, Any]) -> Mapping[str, int]:
+    return _COUNTS.validate_python(row["counts"])
 
 
 def _task(sealer: Sealer, row: dict[str, Any]) -> TaskItem:

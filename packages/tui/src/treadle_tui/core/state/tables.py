@@ -4,10 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from treadle.values import brief
 from treadle.wire.failures import FailureGroup
+from treadle.wire.fields import TEN_YEARS
 from treadle.wire.frames import MOST_SHOWN, Topic
 from treadle.wire.schedules import ScheduleItem
 from treadle.wire.targets import TargetItem
+from treadle.wire.values import MOST_INTEGER
 
 Row = TypeVar("Row")
 
@@ -100,14 +103,17 @@ class Table(Generic[Row]):
     def know(self, steady: float, behind: Mapping[str, float]) -> None:
         """Note the server's report of how many seconds, at `steady`, each subscription was behind."""
         if self.ready and self._sub is not None:
-            self._known(steady - behind.get(self._sub, 0.0))
+            self._known(steady, behind.get(self._sub, 0.0))
 
-    def _known(self, steady: float) -> None:
-        self.known_at = steady if self.known_at is None else max(self.known_at, steady)
+    def _known(self, steady: float, behind: float) -> None:
+        if not 0 <= behind <= TEN_YEARS:
+            raise ValueError(f"behind: {brief(behind)} is no number of seconds")
+        at = steady - behind
+        self.known_at = at if self.known_at is None else max(self.known_at, at)
 
     def came(self, push: Push, steady: float) -> None:
         """Note that a push which left the server at `steady` was applied."""
-        self._known(steady - float(push.get("behind", 0.0)))
+        self._known(steady, push.get("behind", 0.0))
 
     def apply(self, push: Push) -> bool:
         """Apply a snapshot or delta; return whether anything changed. Pushes of other subscriptions are ignored."""
@@ -166,10 +172,10 @@ class Table(Generic[Row]):
         return True
 
     def _totals(self, push: Push) -> None:
-        self.total = int(push.get("total", len(self.rows)))
+        self.total = _counted(push, "total", len(self.rows))
         self.total_is_capped = bool(push.get("total_is_capped", False))
         self.is_partial = bool(push.get("is_partial", False))
-        ahead, self.offset_is_capped = int(push.get("ahead", 0)), bool(push.get("ahead_is_capped", False))
+        ahead, self.offset_is_capped = _counted(push, "ahead", 0), bool(push.get("ahead_is_capped", False))
         # The count from before the server stopped counting is closer to the truth.
         self.offset = max(ahead, self.offset) if self.offset_is_capped else ahead
 
@@ -185,3 +191,11 @@ class Table(Generic[Row]):
         self.order += [key for key in self.rows if key not in known]
         if self._countable and self.topic != "tasks" and len(self.rows) != self.total:
             self.torn = True
+
+
+def _counted(push: Push, name: str, otherwise: int) -> int:
+    """Return a count of a push. Raises `ValueError` for one that is negative or beyond the protocol's integers."""
+    count = int(push.get(name, otherwise))
+    if not 0 <= count <= MOST_INTEGER:
+        raise ValueError(f"{name}: {brief(count)} is no number of rows")
+    return count

@@ -36,7 +36,7 @@ def _used(row: LimitRow, context: CellContext) -> Spans:
     if most is None or row.has_keys:
         each = "" if most is None else f" ({number(most, cells=5)} each)"
         return (*used, *((Span(each, "dim"),) if each else ()))
-    share = bar(row.counted.used / most, BAR, context.glyphs, tone="run")
+    share = bar(row.counted.used / most if most else 1.0, BAR, context.glyphs, tone="run")
     return (*share, Span(" "), *used, Span(f"/{number(most, cells=5)}"))
 
 
