@@ -8,6 +8,7 @@ from tests.tui.happenings import only_a_task_that_waits_for_a_message, targets_a
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.stage import staged, typed
 from treadle_tui.core.draw.text import bare
+from treadle_tui.widgets.line_input import LONGEST, LineInput
 
 TITLE = "\x1b]0;other\x07"
 OBEYED = {"\x1b", "\x07"}
@@ -40,6 +41,26 @@ async def test_what_is_pasted_into_a_line_loses_what_a_terminal_obeys(
         await stage.press("y")
 
         assert "xa]0;other31mbcy" in stage.text()
+
+
+@pytest.mark.parametrize(
+    "keys", [("slash",), ("colon",), ("2", "enter", "slash"), ("question_mark", "slash"), ("2", "enter", "m")]
+)
+async def test_a_text_that_is_too_long_for_a_line_is_left_out_and_told(
+    server: MockServer, clock: FrozenClock, keys: tuple[str, ...]
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press(*keys, "a")
+        await stage.paste("日本 " * 300_000)
+
+        assert "the text of 900,000 characters is too long: a line takes 10,000" in stage.text()
+        assert isinstance(stage.app.focused, LineInput)
+        assert stage.app.focused.value == "a"
+
+        await stage.paste("b" * (LONGEST - 1))
+        await stage.press("c")
+
+        assert stage.app.focused.value == "a" + "b" * (LONGEST - 1)
 
 
 async def test_a_name_that_a_terminal_would_obey_is_not_offered(server: MockServer, clock: FrozenClock) -> None:

@@ -38,6 +38,7 @@ from treadle_tui.screens.flow import Flow
 from treadle_tui.screens.main import Main
 from treadle_tui.signals import end_by_signals
 from treadle_tui.theme import DARK, MONO, SIXTEEN, THEMES, fitting
+from treadle_tui.widgets.line_input import LineInput
 
 FLUSH_SECONDS = 0.1
 TICK_SECONDS = 1.0
@@ -214,6 +215,11 @@ class Dashboard(App[None]):
         notify(self, self.app_state.notify, self._notifier.look(marks))
         if keys := self._notifier.unseen(marks):
             self.run_worker(self._notifier.ask(keys, marks), exclusive=True, group="marks")
+
+    def on_line_input_refused(self, event: LineInput.Refused) -> None:
+        """Tell that a text was too long for a line."""
+        if self.front_screen is not None:
+            self.front_screen.tell(Report(str(event), ok=False))
 
     def action_act(self, name: str) -> None:
         """Carry out an action of the registry on the screen in front."""

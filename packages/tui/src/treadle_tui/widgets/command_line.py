@@ -66,6 +66,12 @@ class CommandLine(ModalScreen[str | None]):
         """Update the completions; an error disappears once the line is changed."""
         self._complete()
 
+    def on_line_input_refused(self, event: LineInput.Refused) -> None:
+        """Show above the line why a text was left out: this box hides the screen's own notice."""
+        event.stop()
+        self._wrong = self._input.value, str(event)
+        self._complete()
+
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Close with the line."""
         event.stop()

@@ -1,13 +1,18 @@
 """An input line that never draws control characters."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from textual import events
+from textual.message import Message
 from textual.suggester import Suggester
 from textual.widgets import Input
 
 from treadle.wire.shown import clean_json
 from treadle_tui.core.draw.text import bare
+
+LONGEST = 10_000
+"""The most characters of a line: the whole of it is measured for each key, which takes seconds for a million."""
 
 
 class Offer(Suggester):
@@ -29,9 +34,21 @@ class LineInput(Input):
     line.
     """
 
+    @dataclass
+    class Refused(Message):
+        """A text was left out because it would make the line too long."""
+
+        characters: int
+
+        def __str__(self) -> str:
+            return f"the text of {self.characters:,} characters is too long: a line takes {LONGEST:,}"
+
     def replace(self, text: str, start: int, end: int) -> None:
-        """Replace a part of the text; typed and pasted text comes through here."""
-        super().replace(self.fit(text), start, end)
+        """Replace a part of the text; typed and pasted text comes through here. Too long a text is left out."""
+        if len(self.value) - abs(end - start) + len(text) > LONGEST:
+            self.post_message(self.Refused(len(text)))
+        else:
+            super().replace(self.fit(text), start, end)
 
     def fit(self, text: str) -> str:
         """Return a text as it may be in the line."""
