@@ -120,3 +120,9 @@ def test_steps_that_were_not_sent_are_counted_before_the_first_that_was() -> Non
     )
 
     assert told[7:10] == ["11:59:48 … 300 earlier steps not shown", "11:59:48 → plan", "11:59:50 → waits for rest"]
+
+
+def test_steps_of_which_none_was_sent_end_nothing() -> None:
+    told = rail(task(1, age=60, status="running", steps=302), suspended(0, claimed=60, ended=50))
+
+    assert "not shown" not in " ".join(told)

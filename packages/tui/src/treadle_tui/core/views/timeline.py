@@ -93,7 +93,9 @@ def _story(detail: TaskDetail, now: datetime, glyphs: Glyphs) -> Iterator[Moment
         done = [event for event in kept if run.ended_at is None or event.at <= run.ended_at]
         # A run ends as suspended at a receive whose message had not come.
         asks = done[-1:] if run.status == Outcome.SUSPENDED and len(done) == len(kept) else []
-        earlier = [_earlier(detail, steps[0].at, glyphs)] if detail.steps_left_out and kept[:1] == steps[:1] else []
+        earlier = (
+            [_earlier(detail, steps[0].at, glyphs)] if detail.steps_left_out and kept and kept[0] is steps[0] else []
+        )
         yield from _run(run, now, glyphs, [*earlier, *(_step(event, glyphs, waits=event in asks) for event in done)])
         # A message arrives while no run is open: the code that asked for it had suspended itself.
         received = [_step(event, glyphs) for event in kept[len(done) :]]
