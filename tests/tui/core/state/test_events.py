@@ -69,3 +69,14 @@ def test_a_filter_finds_a_transition_by_the_reason_and_by_how_often_its_task_was
         "error:timeout",
         "tries:2",
     ]
+
+
+def test_a_worker_s_id_that_is_no_text_is_taken_for_one() -> None:
+    log = EventLog()
+    log.began("s", 0)
+    push = pushed(1)
+    push["events"][0]["task"]["worker_id"] = 5
+
+    log.take(push, NOON)
+
+    assert [row.worker_id for row in log.rows] == ["5"]

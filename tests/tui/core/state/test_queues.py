@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.tui.mock import NOON
 from tests.tui.scene import job, worker
 from treadle.wire.jobs import JobItem
+from treadle.wire.values import MOST_INTEGER
 from treadle.wire.workers import WorkerItem
 from treadle_tui.core.state.derived import QueueLinesMaker
 from treadle_tui.core.state.queues import QueueRow, all_queues, queue_row, slots_counted_once, summed
@@ -88,3 +89,15 @@ def test_counts_that_change_leave_what_all_queues_did_as_it_was_added_up() -> No
 
     assert after.pending == before.pending + 7 - queue("one").pending
     assert after.job.history is before.job.history
+
+
+def test_sums_of_all_queues_may_be_beyond_the_numbers_of_the_protocol() -> None:
+    row = job("lab:tasks:one", 1, counts={}, wave=0, oldest=None, workers=[])
+    row["stats"]["failed_last_hour"] = row["history"]["completed"][-1] = MOST_INTEGER
+    jobs = [JobItem.model_validate(row)] * 2
+
+    every = summed(jobs)
+
+    assert every.stats is not None
+    assert every.history is not None
+    assert every.stats.failed_last_hour == every.history.completed[-1] == 2 * MOST_INTEGER

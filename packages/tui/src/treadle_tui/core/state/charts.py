@@ -36,12 +36,12 @@ def measured_since(job: JobItem, span: ChartSpan, now: datetime) -> datetime | N
 
 
 def together(histories: Iterable[QueueHistory]) -> list[QueueHistory]:
-    """Return one summed history for each length of steps."""
+    """Return one summed history for each length of steps; its sums may be beyond the protocol's numbers."""
     by_step: dict[float, list[QueueHistory]] = {}
     for history in histories:
         by_step.setdefault(history.step_seconds, []).append(history)
     return [
-        QueueHistory(
+        QueueHistory.model_construct(
             step_seconds=step,
             completed=_summed([history.completed for history in found]),
             failed=_summed([history.failed for history in found]),

@@ -116,6 +116,7 @@ def _read(push: Mapping[str, Any], sealer: Sealer, *, behind: int) -> Iterator[E
 
 def _task(key: str, event: Mapping[str, Any]) -> EventRow:
     task, was = event["task"], event.get("was")
+    worker = task.get("worker_id")
     # When a task is queued or claimed again, the error or reason of an earlier run doesn't explain that.
     is_end = task["status"] in TERMINAL or (was in LEASED and task["status"] not in LEASED)
     note = (task.get("error") or task.get("reason") or "") if is_end else ""
@@ -127,7 +128,7 @@ def _task(key: str, event: Mapping[str, Any]) -> EventRow:
         was=None if was is None else str(was),
         state=str(task["status"]),
         name=str(task["job_name"]),
-        worker_id=task.get("worker_id"),
+        worker_id=None if worker is None else str(worker),
         note=str(note),
         task={name: task[name] for name in _SEEN_BY_FILTER if task.get(name) is not None},
     )

@@ -135,7 +135,8 @@ def summed(jobs: Collection[JobItem]) -> JobItem:
     stats = [job.stats for job in jobs if job.stats is not None]
     measured = None
     if stats:
-        measured = QueueStats(
+        # Sums are the dashboard's own, and may be beyond the bounds of the protocol's numbers.
+        measured = QueueStats.model_construct(
             since=max(one.since for one in stats),
             wait=Percentiles(),
             run=Percentiles(),
