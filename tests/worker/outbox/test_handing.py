@@ -8,12 +8,14 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from tests.worker.outbox.conftest import note, rows, submitted, write
-from treadle import Client
+from treadle import Client, Options
 from treadle.client.submit_batcher import SubmitBatcher
-from treadle.errors import ConnectionFailed, InvalidArguments
-from treadle.outbox import Relay, handing
+from treadle.errors import ConnectionFailed, InvalidArguments, TooManyRequests, problem_named
+from treadle.outbox import Relay, handing, relay
 
 pytestmark = pytest.mark.anyio
+
+SAME = "0199aaaa-0000-7000-8000-000000000001"
 
 
 async def test_what_was_handed_over_before_the_time_was_up_is_not_handed_over_again(
@@ -39,6 +41,63 @@ async def test_what_was_handed_over_before_the_time_was_up_is_not_handed_over_ag
     assert swept.why == "the server took more than 60 s for 3 rows"
     with pytest.raises(ConnectionFailed, match="more than 60 s for 2 rows"):
         await Relay(shop, client=client).run_once()
+
+
+@pytest.mark.parametrize("batch", [1, 2, 10])
+async def test_f6_a_row_behind_one_that_must_wait_is_not_refused_for_depending_on_it(
+    shop: AsyncEngine, client: Client, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    """The server knew no such task yet, and the row stayed refused after it did."""
+    [first] = await write(shop, [1])
+    [second] = await write(shop, [2], options=Options(depends_on={"n": first.upper()}))
+    [third] = await write(shop, [3], options=Options(depends_on={"n": [second, first]}))
+    [fourth] = await write(shop, [4], options=Options(depends_on={"n": [first, SAME]}))
+    await write(shop, [5])
+    add = SubmitBatcher.add
+
+    async def busy(batcher: SubmitBatcher, room: str, item: dict[str, Any], **named: Any) -> Any:
+        if item["id"] == first:
+            raise TooManyRequests(problem_named("too-many-requests", "not now"))
+        return await add(batcher, room, item, **named)
+
+    monkeypatch.setattr(SubmitBatcher, "add", busy)
+    swept = await Relay(shop, client=client, batch=batch).run_once()
+    monkeypatch.undo()
+
+    assert (swept.handed, swept.refused, swept.left) == (1, 0, 4)
+    swept = await Relay(shop, client=client, batch=batch).run_once()
+    assert (swept.handed, swept.refused, swept.left) in {(3, 1, 0), (3, 0, 1)}
+    await Relay(shop, client=client, batch=batch).run_once()
+    assert [(row.id, row.refused_at is None) for row in await rows(shop)] == [(fourth, False)], "there is no such task"
+    assert await submitted(client) == [5, 1, 2, 3]
+    assert (await client.get(third)).payload["n"] == 3
+
+
+async def test_f6_a_row_behind_one_that_another_relay_has_is_not_refused_for_depending_on_it(
+    shop: AsyncEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [first] = await write(shop, [1])
+    await write(shop, [2], options=Options(depends_on={"n": first}))
+    hand_over = relay.hand_over
+    first_is_there, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(client: Client, found: Any) -> Any:
+        if not first_is_there.is_set():
+            first_is_there.set()
+            await go_on.wait()
+        return await hand_over(client, found)
+
+    monkeypatch.setattr(relay, "hand_over", slow)
+    other = asyncio.create_task(Relay(shop, client=client, batch=1).run_once())
+    await first_is_there.wait()
+    swept = await Relay(shop, client=client, batch=1).run_once()
+    go_on.set()
+    await other
+
+    assert swept.refused == 0
+    await Relay(shop, client=client).run_once()
+    assert await submitted(client) == [1, 2]
+    assert await rows(shop) == []
 
 
 @pytest.mark.parametrize("is_known", [True, False])

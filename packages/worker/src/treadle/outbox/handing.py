@@ -22,9 +22,11 @@ from treadle.errors import (
     SchemaConflict,
     StoreUnavailable,
     TooManyRequests,
+    TreadleError,
     Unauthorized,
     problem_named,
 )
+from treadle.ids import id_text
 from treadle.outbox.rows import Row, not_utf8
 from treadle.wire.amounts import counted
 from treadle.wire.names import InvalidRoom, parse_room
@@ -37,6 +39,8 @@ _OF_ALL = (Unauthorized, StoreUnavailable, RouteNotFound, MethodNotAllowed)
 
 _OF_NOW = (TooManyRequests, SchemaConflict, LimitFull)
 """Problems of a row that may be gone a moment later."""
+
+_NO_TASK = problem_named("task-not-found", "").type
 
 HandingAnswer = dict[str, Any] | BaseException
 
@@ -73,6 +77,34 @@ async def hand_over(client: Client, rows: Sequence[Row]) -> HandingOutcome:
         noted = {row.seq for row in outcome.handed} | {row.seq for row, _ in (*outcome.refused, *outcome.left)}
         outcome.left += [(row, late) for row in rows if row.seq not in noted]
     return outcome
+
+
+def dependencies(row: Row) -> set[str]:
+    """Return the ids of the tasks that a row's task depends on, in lower case; none if its body can't be read."""
+    if not isinstance(row.body, str) or '"depends_on"' not in row.body:
+        return set()
+    try:
+        named = json.loads(row.body)["depends_on"].values()
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return set()
+    return {id_text(one) for said in named for one in (said if isinstance(said, list) else [said])}
+
+
+def leave_dependents(outcome: HandingOutcome, behind: Sequence[Row]) -> None:
+    """Leave the rows behind those that they depend on, and those that were refused because these had to wait."""
+    outcome.left += [(row, _too_early(row)) for row in behind]
+    there = {id_text(row.id) for row in (*outcome.handed, *(row for row, _ in outcome.left))}
+    refused, outcome.refused = sorted(outcome.refused, key=lambda one: one[0].seq), []
+    for row, problem in refused:
+        if problem.get("type") == _NO_TASK and dependencies(row) & there:
+            outcome.left.append((row, _too_early(row)))
+            there.add(id_text(row.id))
+        else:
+            outcome.refused.append((row, problem))
+
+
+def _too_early(row: Row) -> TreadleError:
+    return TreadleError(f"task {row.id} depends on one that is not handed over yet")
 
 
 async def _submit(client: Client, room: str, rows: list[Row], outcome: HandingOutcome, ends_at: float) -> None:

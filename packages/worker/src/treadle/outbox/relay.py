@@ -15,9 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from treadle.client.client import Client
 from treadle.errors import TreadleError
 from treadle.loops import ended_by
-from treadle.outbox.database import Database
-from treadle.outbox.handing import HandingOutcome, hand_over
-from treadle.outbox.rows import BEFORE_ALL, Row, check_table, last_waiting, note_outcomes, take
+from treadle.outbox.database import Database, Do
+from treadle.outbox.handing import HandingOutcome, dependencies, hand_over, leave_dependents
+from treadle.outbox.rows import BEFORE_ALL, Row, check_table, last_waiting, note_outcomes, take, waiting_elsewhere
 from treadle.outbox.table import TABLE
 from treadle.transport.retries import QuietLog, delays
 from treadle.wire.amounts import amount
@@ -229,23 +229,36 @@ class Relay:
     async def _hand_batch(self, client: Client, after: int, last: int) -> tuple[list[Row], HandingOutcome]:
         if self._database.locks:
             async with self._database.begin() as do:
-                rows: list[Row] = await do(take, self._table, after, last, self._batch)
-                outcome = await self._hand(client, rows)
+                rows, elsewhere = await self._take(do, after, last)
+                outcome = await self._hand(client, rows, elsewhere)
                 await do(note_outcomes, self._table, outcome.handed, outcome.refused)
             return rows, outcome
         # Rows are not locked meanwhile, so that no writer has to wait for the server.
         async with self._database.begin() as do:
-            rows = await do(take, self._table, after, last, self._batch)
-        outcome = await self._hand(client, rows)
+            rows, elsewhere = await self._take(do, after, last)
+        outcome = await self._hand(client, rows, elsewhere)
         async with self._database.begin() as do:
             await do(note_outcomes, self._table, outcome.handed, outcome.refused)
         return rows, outcome
 
-    async def _hand(self, client: Client, rows: list[Row]) -> HandingOutcome:
+    async def _take(self, do: Do, after: int, last: int) -> tuple[list[Row], set[str]]:
+        """Take the next rows, and if some depend on others, the ids of those that wait elsewhere."""
+        rows: list[Row] = await do(take, self._table, after, last, self._batch)
+        if not any(map(dependencies, rows)):
+            return rows, set()
+        return rows, await do(waiting_elsewhere, self._table, rows)
+
+    async def _hand(self, client: Client, rows: list[Row], elsewhere: set[str]) -> HandingOutcome:
         """Hand rows over; if the relay is stopped meanwhile and it takes too long, leave them as they are."""
         if not rows:
             return HandingOutcome()
-        return await self._in_time(hand_over(client, rows), GRACE) or HandingOutcome()
+        behind: list[Row] = []
+        ready: list[Row] = []
+        for row in rows:
+            (behind if dependencies(row) & elsewhere else ready).append(row)
+        outcome = await self._in_time(hand_over(client, ready), GRACE) or HandingOutcome()
+        leave_dependents(outcome, behind)
+        return outcome
 
     async def _in_time(self, work: Coroutine[Any, Any, R], seconds: float) -> R | None:
         """Do the work; if the relay is stopped, give it so many more seconds, then cancel it and return None."""

@@ -27,6 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import sqlite
 
 from treadle.errors import NoOutbox
+from treadle.ids import id_text
 
 LOCKING: Final = frozenset({"postgresql", "mysql", "mariadb"})
 """Databases in which a relay can lock rows so that another one takes those behind them (SKIP LOCKED)."""
@@ -131,6 +132,19 @@ def take(connection: Connection, table: Table, after: int, last: int, most: int)
         return []
     found = connection.execute(select(*readable(connection, table)).where(c.seq.in_(chosen)).order_by(c.seq))
     return [as_row(one) for one in found]
+
+
+def waiting_elsewhere(connection: Connection, table: Table, rows: Sequence[Row]) -> set[str]:
+    """Return the ids, in lower case, of waiting rows before the last of these that are none of these.
+
+    They had to wait, or another relay hands them over at the moment.
+    """
+    c = table.c
+    found = connection.execute(
+        select(c.seq, *readable(connection, table, "id")).where(c.refused_at.is_(None), c.seq < rows[-1].seq)
+    )
+    ours = {row.seq for row in rows}
+    return {id_text(text_of(one.id)) for one in found if one.seq not in ours}
 
 
 def note_outcomes(
