@@ -76,6 +76,22 @@ def test_a_file_that_is_none_of_sqlites_is_found(examined: Examine, tmp_path: Pa
 
 
 @pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_log_without_its_database_is_found_and_left_f8(examined: Examine, tmp_path: Path, is_empty: bool) -> None:
+    """To look into an empty file deleted the log beside it, and all was said to be well."""
+    path = tmp_path / "data" / "treadle.db"
+    path.with_name("treadle.db-wal").write_bytes(b"x" * 4096)
+    path.unlink()
+    if is_empty:
+        path.touch()
+
+    [finding] = examined()["database"]
+
+    assert (finding.grade, "put the file back" in finding.advice) == ("fail", True)
+    assert path.with_name("treadle.db-wal").stat().st_size == 4096
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
 def test_a_journal_that_stops_the_writer_is_found(examined: Examine, spoilt_url: str) -> None:
     execute(spoilt_url, "PRAGMA journal_mode=DELETE")
 

@@ -239,6 +239,21 @@ async def test_a_link_to_a_disk_that_is_not_mounted_is_left_as_it_is(make: Make,
     assert beside(link) == []
 
 
+@pytest.mark.parametrize("is_source", [False, True])
+async def test_a_log_whose_file_is_empty_is_left_as_it_is(make: Make, tmp_path: Path, is_source: bool) -> None:
+    """It may hold all tasks; reading the empty file beside it would have deleted it, and so would replacing it."""
+    other, file = await migrated(make("sqlite")), tmp_path / "alone.db"
+    file.touch()
+    log = file.with_name("alone.db-wal")
+    log.write_bytes(b"x" * 4096)
+    urls = [f"sqlite:///{file}", other]
+
+    with pytest.raises(ValidationFailed, match="put the file back"):
+        await copy_database(*(urls if is_source else reversed(urls)), nothing)
+
+    assert (file.stat().st_size, log.stat().st_size) == (0, 4096)
+
+
 @pytest.mark.parametrize("kind", ONE)
 async def test_f8_a_source_of_another_revision_is_told_what_to_do(make: Make, kind: str) -> None:
     here, there = await migrated(make(kind)), make("sqlite")

@@ -6,7 +6,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from treadle_server.errors import ValidationFailed
 from treadle_server.store.sqlite.places import FilesInPlace, FilesMoved
+from treadle_server.store.store import SqlStore
 from treadle_server.testing import serve
 
 pytestmark = pytest.mark.anyio
@@ -64,6 +66,20 @@ def test_the_log_of_a_file_that_is_named_by_a_link_is_looked_for_beside_the_file
 
     with pytest.raises(FilesMoved, match=r"tasks\.db-wal was removed"):
         files.check()
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_log_whose_file_is_missing_or_empty_is_kept_for_when_it_is_back_g1(tmp_path: Path, is_empty: bool) -> None:
+    """SQLite deletes it as soon as the file is opened, and the server went on with an empty database."""
+    file, log = tmp_path / "treadle.db", tmp_path / "treadle.db-wal"
+    log.write_bytes(b"x" * 4096)
+    if is_empty:
+        file.touch()
+
+    with pytest.raises(ValidationFailed, match=r"treadle\.db is (missing|empty), but not .*-wal; .* put the file back"):
+        SqlStore(f"sqlite:///{file}")
+
+    assert (file.exists(), log.stat().st_size) == (is_empty, 4096)
 
 
 @pytest.mark.parametrize("database", [None, "", ":memory:", "file:tasks?mode=memory"])

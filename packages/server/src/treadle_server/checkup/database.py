@@ -18,7 +18,7 @@ from treadle_server.checkup import counts, disk, postgres, schema, snapshots
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.connections import postgres_engine
 from treadle_server.store.failures import FAILURES_EXPLAINED, advice_on, in_brief
-from treadle_server.store.sqlite.places import SIDES, file_of
+from treadle_server.store.sqlite.places import LONE_LOG, SIDES, file_of, lone_log
 from treadle_server.store.urls import shown
 
 Examine = Callable[[Connection], list[Finding]]
@@ -36,6 +36,8 @@ def of_sqlite(url: URL, data_dir: Path) -> Seen:
     if path.is_symlink():
         told = f"{path} is a link to {path.readlink()}, which can't be found"
         return [Finding("database", "fail", told, "check that its disk is mounted, or remove the link")]
+    if (alone := lone_log(path)) is not None:
+        return [Finding("database", "fail", alone, LONE_LOG)]
     if not path.exists():
         return [Finding("database", "ok", f"{path} does not exist yet: no server has started here")]
     seen: list[Finding | Check] = []

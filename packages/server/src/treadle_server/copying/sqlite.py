@@ -12,7 +12,7 @@ from treadle_server.errors import ValidationFailed
 from treadle_server.store.connections import sqlite_reader, sqlite_writer
 from treadle_server.store.migrations import check_current, upgrade
 from treadle_server.store.sqlite.lock import DatabaseInUse, hold_lock
-from treadle_server.store.sqlite.places import SIDES, file_of
+from treadle_server.store.sqlite.places import SIDES, check_log, file_of
 from treadle_server.store.tables import metadata
 
 UNFINISHED = "-copying"
@@ -119,8 +119,9 @@ async def sqlite_destination(url: URL) -> AsyncIterator[SqliteDestination]:
 
 
 def _check_own(url: URL) -> None:
-    """Raise `ValidationFailed` when the file, which is replaced, is a link to nothing or has another's table."""
+    """Raise `ValidationFailed` when the file, which is replaced, is a link to nothing, has another's table or a log."""
     path = file_of(url)
+    check_log(path)
     if not path.exists():
         if path.is_symlink():
             raise ValidationFailed(

@@ -16,7 +16,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool, StaticPool
 from treadle_server.errors import ValidationFailed
 from treadle_server.private import check_writable, make_directory, make_file
 from treadle_server.store.migrations import refusal, revisions
-from treadle_server.store.sqlite.places import SIDES, file_of
+from treadle_server.store.sqlite.places import SIDES, check_log, file_of
 from treadle_server.store.sqlite.reader import ReadingConnection
 from treadle_server.store.sqlite.writer import MOST_TEXTS
 from treadle_server.store.translated import named
@@ -39,14 +39,15 @@ def sqlite_writer(url: URL) -> Engine:
     """Return the engine with SQLite's only writing connection, for `InlineWriter`.
 
     Creates the directory now, and a new file when it connects, both accessible to this user only. Raises
-    `ValidationFailed` when they can't be used, and when the file belongs to another program; nothing about such a file
-    is changed, neither its permissions nor its journal mode.
+    `ValidationFailed` when they can't be used, when the file belongs to another program, and when there is only its
+    log; nothing about such a file is changed, neither its permissions nor its journal mode.
     """
     path, setting = file_of(url), "--database-url or TREADLE_DATABASE_URL"
     make_directory(path.parent, name="the database's directory", setting=setting)
     # Check before opening: next to a read-only file SQLite leaves a read-only log, and with that the next server would
     # fail even after the file's permissions were fixed.
     check_writable(path, name="the database", setting=setting, sides=SIDES)
+    check_log(path)
     _check_own(url, setting)
     make = partial(make_file, path, name="the database", setting=setting, sides=SIDES)
     if os.path.lexists(path):
@@ -86,7 +87,11 @@ def _check_own(url: URL, setting: str) -> None:
 
 
 def sqlite_reader(url: URL) -> Engine:
-    """Return the engine of a read connection that runs on the caller's thread."""
+    """Return the engine of a read connection that runs on the caller's thread.
+
+    Raises `ValidationFailed` for a database that opening would rob of its log.
+    """
+    check_log(file_of(url))
     engine = create_engine(
         url.set(drivername="sqlite"),
         **_ALWAYS,

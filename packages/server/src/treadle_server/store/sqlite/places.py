@@ -5,6 +5,8 @@ from pathlib import Path
 
 from sqlalchemy.engine import URL
 
+from treadle_server.errors import ValidationFailed
+
 SIDES = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite keeps next to a database."""
 
@@ -22,6 +24,31 @@ def _followed(database: str) -> Path:
     # Unlike Path's methods, these don't raise where permission is missing, which is reported on opening.
     is_link = os.path.islink(database) and os.path.exists(database)  # noqa: PTH110, PTH114
     return Path(os.path.realpath(database) if is_link else database)
+
+
+def check_log(file: Path) -> None:
+    """Raise `ValidationFailed` for a log (-wal) whose database is missing or empty.
+
+    SQLite deletes such a log as soon as anyone opens the database, even to read, and it may hold the only copy of all
+    tasks.
+    """
+    if (told := lone_log(file)) is not None:
+        raise ValidationFailed(f"{told}; nothing was changed, {LONE_LOG}")
+
+
+def lone_log(file: Path) -> str | None:
+    """Return what is wrong if the database has a log (-wal) but is itself missing or empty; otherwise None."""
+    size, log = _size_of(file), Path(f"{file}-wal")
+    return None if size or not _size_of(log) else f"{file} is {'missing' if size is None else 'empty'}, but not {log}"
+
+
+LONE_LOG = "put the file back, or restore the backup; to start without the tasks, remove the log too"
+"""What to do about a log without its database."""
+
+
+def _size_of(file: Path) -> int | None:
+    # Unlike `Path.exists`, this doesn't raise where permission is missing, which is reported on opening.
+    return os.path.getsize(file) if os.path.exists(file) else None  # noqa: PTH110, PTH202
 
 
 class FilesMoved(OSError):
