@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkup.conftest import Examine, execute
+from treadle_server.checkup import database
 
 
 def test_a_database_as_a_server_leaves_it_is_well_f8(examined: Examine, spoilt_url: str) -> None:
@@ -73,6 +74,25 @@ def test_a_file_that_is_none_of_sqlites_is_found(examined: Examine, tmp_path: Pa
     [finding] = examined()["database"]
 
     assert (finding.grade, "can't be read" in finding.detail) == ("fail", True)
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+def test_of_a_disk_that_is_full_it_is_not_said_to_restore_the_backup(
+    examined: Examine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite can't make the index of a log there, and says that the disk has an error."""
+
+    def full(_path: Path) -> sqlite3.Connection:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise error
+
+    monkeypatch.setattr(database, "_open", full)
+
+    [finding] = examined()["database"]
+
+    assert finding.grade == "fail"
+    assert finding.advice == "the database's disk can't be read or written: check it, and whether it is full"
 
 
 @pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)

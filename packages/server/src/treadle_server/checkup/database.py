@@ -47,7 +47,7 @@ def of_sqlite(url: URL, data_dir: Path) -> Seen:
         with closing(_open(path)) as connection:
             [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.Error as error:
-        advice = "check its permissions and that it is an SQLite file; otherwise restore the backup"
+        advice = advice_on(error) or "check its permissions and that it is an SQLite file; otherwise restore the backup"
         return [*seen, Finding("database", "fail", f"{path} can't be read ({error})", advice)]
     told = f"{path}, SQLite {sqlite3.sqlite_version}, {in_bytes(path.stat().st_size)}"
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
