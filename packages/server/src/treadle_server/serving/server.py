@@ -66,6 +66,9 @@ def listen(host: str, port: int, *, named: tuple[str, str] = ("--host", "--port"
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(2048)
+    except TypeError as error:  # a character that can't be in a host's name
+        listener.close()
+        raise PortTaken(f"can't listen on {host!r}: {error}. {_advice(socket.gaierror(), *named)}") from None
     except OSError as error:
         listener.close()
         raise PortTaken(
