@@ -68,7 +68,7 @@ def check_writable(path: Path, *, name: str, setting: str, sides: Iterable[str] 
     Files that do not exist yet are accepted.
     """
     for one in (path, *(path.with_name(path.name + side) for side in sides)):
-        if one.exists() and not os.access(one, os.W_OK):
+        if os.path.exists(one) and not os.access(one, os.W_OK):  # noqa: PTH110 - Path.exists raises for too long a name
             raise ValidationFailed(f"{name} {one} can't be written: make it writable, or choose another with {setting}")
 
 

@@ -70,7 +70,8 @@ def sqlite_writer(url: URL) -> Engine:
 
 def _check_own(url: URL, setting: str) -> None:
     path = file_of(url)
-    if not path.is_file() or not path.stat().st_size:
+    # Unlike Path.is_file, this doesn't raise for too long a name, which is reported on creating the file.
+    if not os.path.isfile(path) or not path.stat().st_size:  # noqa: PTH113
         return
     engine = sqlite_reader(url)
     try:

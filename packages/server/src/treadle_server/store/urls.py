@@ -5,6 +5,7 @@ import re
 import stat
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 from sqlalchemy.engine import URL, make_url
@@ -64,10 +65,12 @@ def _check_parameters(url: URL, text: str) -> None:
     Otherwise the engine would raise the driver's own errors.
     """
     try:
-        url.get_dialect()().create_connect_args(url)
-    except ArgumentError:
+        _, arguments = url.get_dialect()().create_connect_args(url)
+        for host in _listed(arguments.get("host", [])):
+            host.encode("idna")
+    except (ArgumentError, ValueError):
         raise _unreadable(text) from None
-    if "@" in (url.host or ""):
+    if "@" in (url.host or "") or not all(0 < port < 65536 for port in _listed(arguments.get("port", []))):
         raise _unreadable(text)
     for name in _FILES & url.query.keys():
         # The driver's own error names no file.
@@ -77,6 +80,10 @@ def _check_parameters(url: URL, text: str) -> None:
 
 _FILES = frozenset({"sslrootcert", "sslcert", "sslkey", "sslcrl"})
 """Parameters of libpq's URLs that name files."""
+
+
+def _listed(one_or_several: Any) -> list[Any]:
+    return one_or_several if isinstance(one_or_several, list) else [one_or_several]
 
 
 def _unreadable(text: str) -> SettingUnusable:
@@ -119,7 +126,7 @@ def _other_than_a_file(path: str) -> str | None:
 def _is_file(url: URL) -> bool:
     """Return whether the URL names a path: not memory, not a URI, and not `sqlite://path`, where path is a host."""
     path = url.database or ""
-    return not url.host and path not in {"", ":memory:"} and not path.startswith("file:")
+    return not (url.username or url.host or url.port) and path not in {"", ":memory:"} and not path.startswith("file:")
 
 
 _SEVERAL = re.compile(
