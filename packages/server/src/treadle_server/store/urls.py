@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from treadle.wire.paths import check_name
+from treadle.wire.paths import check_name, user_path
 from treadle_server.errors import SettingUnusable
 from treadle_server.settings import sqlite_url
 
@@ -19,10 +19,11 @@ from treadle_server.settings import sqlite_url
 def parse_url(text: str) -> URL:
     """Return the database's URL with the async driver filled in.
 
-    Accepts `sqlite:///path`, `postgresql://…`, and both with `+aiosqlite` or `+asyncpg`. PostgreSQL may have several
-    hosts, as libpq's URLs: `postgresql://me@first:5432,second:5432/tasks?target_session_attrs=read-write`. Raises
-    `SettingUnusable` for any other database, for an invalid URL, for SQLite in memory, with parameters or at a path
-    that is not a regular file, and for PostgreSQL when its driver, or a file that the URL names, is missing.
+    Accepts `sqlite:///path`, whose path may begin with `~`, `postgresql://…`, and both with `+aiosqlite` or `+asyncpg`.
+    PostgreSQL may have several hosts, as libpq's URLs:
+    `postgresql://me@first:5432,second:5432/tasks?target_session_attrs=read-write`. Raises `SettingUnusable` for any
+    other database, for an invalid URL, for SQLite in memory, with parameters or at a path that is not a regular file,
+    and for PostgreSQL when its driver, or a file that the URL names, is missing.
     """
     try:
         check_name(unquote(text))
@@ -42,6 +43,8 @@ def parse_url(text: str) -> URL:
     if backend == "sqlite" and "?" in text:
         # SQLAlchemy would drop the rest of such a path, and open another file.
         raise SettingUnusable(f"{_masked(text)!r}: SQLite URLs take no parameters; a ? in the path is written %3F")
+    if backend == "sqlite":
+        url = url.set(database=str(user_path(url.database)))
     if backend == "sqlite" and (kind := _other_than_a_file(url.database or "")):
         # Other users' permissions are removed from the database, as they would be from a directory: naming /tmp closed
         # that to everybody.
