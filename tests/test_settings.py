@@ -49,6 +49,16 @@ def refused(directory: Path, *words: str, **environment: str) -> str:
     return told
 
 
+WHOLE = sorted(name for name, field in Settings.model_fields.items() if field.annotation in {int, int | None})
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_whole_number_that_no_frame_can_have_is_refused(name: str) -> None:
+    """A session's welcome tells the largest frame: no websocket opened, each time with a traceback."""
+    with pytest.raises(ValidationError, match="less than or equal to"):
+        Settings(**{name: 2**63})  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("command", ["server --port 0", "migrate"])
 @pytest.mark.parametrize(
     ("url", "word"),
