@@ -42,8 +42,8 @@ def lone_log(file: Path) -> str | None:
     return None if size or not _size_of(log) else f"{file} is {'missing' if size is None else 'empty'}, but not {log}"
 
 
-LONE_LOG = "put the file back, or restore the backup; to start without the tasks, remove the log too"
-"""What to do about a log without its database."""
+LONE_LOG = "put the file back, or move the log away and restore the backup"
+"""What to do about a log without its database; a backup would be damaged by the log."""
 
 
 def _size_of(file: Path) -> int | None:
