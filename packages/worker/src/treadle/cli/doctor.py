@@ -47,7 +47,7 @@ async def _examined(limit: float) -> "list[Finding]":
     from treadle.doctor.examination import examine
 
     stack = AsyncExitStack()
-    findings = await examine([*here.checks(), *there.checks(stack)], limit)
+    findings = await examine([*here.checks(), *there.checks(stack, limit)], limit)
     # What can't be closed in time ends with the process.
     await asyncio.wait([asyncio.ensure_future(stack.aclose())], timeout=LONGEST_CLOSING)
     return findings

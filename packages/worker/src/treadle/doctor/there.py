@@ -16,7 +16,7 @@ from treadle.errors import Forbidden, TreadleError, Unauthorized
 from treadle.settings import InvalidSetting, Settings
 from treadle.transport.environment import proxy_of
 from treadle.version import __version__
-from treadle.wire.amounts import first_of
+from treadle.wire.amounts import first_of, in_seconds
 from treadle.wire.findings import Check, Finding, Seen
 from treadle.wire.pages import MOST_OF_PAGE
 
@@ -33,27 +33,37 @@ SKEW = 5.0
 SOON = timedelta(days=7)
 """How long before it expires a token should be replaced."""
 
+MOST_OF_LIMIT = 0.8
+"""The share of a check's time that a server has for its first answer."""
+
 MOST_SCOPES = 6
 """The most scopes that are named."""
 
 
-def checks(stack: AsyncExitStack) -> list[Check]:
-    """Return the check that leads to those of each server; the clients that they use are closed with `stack`."""
-    return [Check("server", partial(_servers, stack))]
+def checks(stack: AsyncExitStack, limit: float) -> list[Check]:
+    """Return the check that leads to those of each server; the clients that they use are closed with `stack`.
+
+    A server that has not answered when most of the `limit` of a check, in seconds, is over does not answer.
+    """
+    return [Check("server", partial(_servers, stack, limit * MOST_OF_LIMIT))]
 
 
-def _servers(stack: AsyncExitStack) -> Seen:
+def _servers(stack: AsyncExitStack, patience: float) -> Seen:
     try:
         urls = Settings().urls
     except InvalidSetting as error:
         return [Finding("server", "fail", f"no server is configured: {error}", "see docs/settings.md")]
-    return [Check("server", partial(_reach, stack, url, is_one_of_several=len(urls) > 1)) for url in urls]
+    return [Check("server", partial(_reach, stack, url, patience, is_one_of_several=len(urls) > 1)) for url in urls]
 
 
-async def _reach(stack: AsyncExitStack, url: str, *, is_one_of_several: bool) -> Seen:
+async def _reach(stack: AsyncExitStack, url: str, patience: float, *, is_one_of_several: bool) -> Seen:
     try:
-        client = await stack.enter_async_context(Client(url, patience=0))
-        health = await client.http().request("GET", "/v1/healthz")
+        async with asyncio.timeout(patience):
+            client = await stack.enter_async_context(Client(url, patience=0))
+            health = await client.http().request("GET", "/v1/healthz")
+    except TimeoutError:
+        return [Finding("server", "fail", f"{url} does not answer within {in_seconds(patience)}",
+                        "if it is running, look for what stops it, or a network or proxy in between")]  # fmt: skip
     except TreadleError as error:
         return [Finding("server", "fail", str(error), await tls.advice(url))]
     version = str(health.get("version", "unknown"))
