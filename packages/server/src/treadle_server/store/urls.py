@@ -70,7 +70,8 @@ def _check_parameters(url: URL, text: str) -> None:
     try:
         _, arguments = url.get_dialect()().create_connect_args(url)
         for host in _listed(arguments.get("host", [])):
-            host.encode("idna")
+            if not host.startswith(("/", "@")):  # the directory of a socket, or an abstract one
+                host.encode("idna")
     except (ArgumentError, ValueError):
         raise _unreadable(text) from None
     if "@" in (url.host or "") or not all(0 < port < 65536 for port in _listed(arguments.get("port", []))):
