@@ -16,6 +16,7 @@ from treadle.wire.log_lines import Style
 from treadle.wire.paths import UserPath, check_name, default_data_dir
 from treadle.wire.reasons import reason
 from treadle.wire.status import Status
+from treadle.wire.values import MOST_INTEGER
 from treadle_server.domain.jobs import OnRestart
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -44,9 +45,6 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/@*]+")
 
 LONGEST = 36_500 * DAY
 """A hundred years: much longer durations lead to dates beyond those that `datetime` can represent."""
-
-LARGEST = 2**63 - 1
-"""The largest whole number that the protocol has: sessions are told some of these settings."""
 
 Positive = Annotated[float, Field(gt=0, le=LONGEST, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False)]
@@ -88,7 +86,7 @@ class Settings(BaseSettings):
     auth: Literal["token", "none"] = "token"
     """`token`: every request needs one. `none`: everybody is the superuser; allowed on loopback addresses only."""
 
-    max_failed_tokens: Annotated[int, Field(ge=0, le=LARGEST)] = 20
+    max_failed_tokens: Annotated[int, Field(ge=0, le=MOST_INTEGER)] = 20
     """Invalid tokens within 10 seconds from one address before that address is told to wait (429); 0: no limit."""
 
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
@@ -121,19 +119,19 @@ class Settings(BaseSettings):
     session_ping_seconds: Positive = 20
     """How often the server pings on the session socket."""
 
-    session_queue_bytes: Annotated[int, Field(ge=65_536, le=LARGEST)] = 32 * 1024 * 1024
+    session_queue_bytes: Annotated[int, Field(ge=65_536, le=MOST_INTEGER)] = 32 * 1024 * 1024
     """Bytes that may wait to be sent on one session socket; a reader that falls further behind is dropped with code
     4408. Claims, results and answers wait once a quarter of it is full, and never drop anybody. While eight times as
     much waits on all sockets together, each socket may have only a thirty-second of it."""
 
-    max_body_bytes: Annotated[int, Field(ge=1024, le=LARGEST)] = 16 * 1024 * 1024
+    max_body_bytes: Annotated[int, Field(ge=1024, le=MOST_INTEGER)] = 16 * 1024 * 1024
     """The largest request body, and the largest frame of the session socket. While eight times as much is being
     received on all connections together, those of more than 64 KiB are told to try again (429, and code 1013)."""
 
-    max_connections: Annotated[int, Field(ge=1, le=LARGEST)] = 10_000
+    max_connections: Annotated[int, Field(ge=1, le=MOST_INTEGER)] = 10_000
     """Connections at once, as far as the limit of open files allows; beyond it the oldest without a token is closed."""
 
-    max_connections_per_address: Annotated[int, Field(ge=0, le=LARGEST)] = 2_000
+    max_connections_per_address: Annotated[int, Field(ge=0, le=MOST_INTEGER)] = 2_000
     """Connections at once from one address, unless that is a trusted proxy's; 0: no limit for an address."""
 
     log_format: Style = "console"
@@ -148,7 +146,7 @@ class Settings(BaseSettings):
     metrics_max_jobs: Annotated[int, Field(ge=1, le=1000)] = 100
     """Jobs that `/metrics` shows by name: those that were registered first. All others are shown as one."""
 
-    writer_max_rows: Annotated[int, Field(ge=1, le=LARGEST)] = 1000
+    writer_max_rows: Annotated[int, Field(ge=1, le=MOST_INTEGER)] = 1000
     """The most tasks that one transaction writes, unless more belong together; 1 commits each by itself."""
 
     max_retries: Budget = 0
