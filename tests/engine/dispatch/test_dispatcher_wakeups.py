@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from tests.conftest import FakeClock
 from tests.engine.conftest import ADMIN, Shop
@@ -31,6 +32,7 @@ from treadle_server.engine.engine import Engine
 from treadle_server.services.base import Health, supervise
 from treadle_server.services.poller import Poller
 from treadle_server.services.promoter import Promoter
+from treadle_server.store.tables import workers
 
 pytestmark = pytest.mark.anyio
 
@@ -390,6 +392,17 @@ async def test_a_worker_back_from_draining_is_given_work_by_event(scene) -> None
     await scene.shop.engine.run(Beat(principal=ADMIN, worker_id=worker, draining=False))
 
     assert len(await scene.came()) == 1
+
+
+async def test_a_worker_whose_drain_another_server_has_ended_claims_before_that_is_heard_of(scene) -> None:
+    """The clock stands still: so the claim is no new sign of life, and changes nothing of the worker."""
+    worker = await scene.shop.worker()
+    await scene.shop.engine.run(Beat(principal=ADMIN, worker_id=worker, draining=True))
+    await scene.shop.submit()
+    async with scene.shop.engine.store.write() as tx:
+        await tx.connection.execute(update(workers).where(workers.c.id == worker).values(state="online"))
+
+    assert len(await scene.shop.claim(worker)) == 1
 
 
 @asynccontextmanager

@@ -384,6 +384,7 @@ class Engine:
             if work.batch.jobs:
                 self.dispatcher.forget_lanes()
             self.dispatcher.note_workers(work.batch.workers, work.changes.gone_workers)
+            self.dispatcher.note_online(work.workers.values())
         if not (self.dispatcher.can_serve or self.dispatcher.has_impatient):
             return None
         return await self.dispatcher.assign(work.tx, work.now)

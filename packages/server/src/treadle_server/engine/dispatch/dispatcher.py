@@ -1,7 +1,7 @@
 """Hands tasks to waiting workers: makes the claims of a batch, in the batch's own transaction."""
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from time import monotonic
 
@@ -191,6 +191,11 @@ class Dispatcher:
         others = self._draining - known if len(self._draining) < MOST_DRAINING else set[WorkerId]()
         self._draining = others | {worker.id for worker in workers if worker.state is WorkerState.DRAINING}
         self.note_heartbeats(workers)
+
+    def note_online(self, workers: Iterable[Worker]) -> None:
+        """Note that workers which were read don't drain: another server may have ended it, unheard of here as yet."""
+        if self._draining:
+            self._draining -= {worker.id for worker in workers if worker.state is WorkerState.ONLINE}
 
     def note_heartbeats(self, workers: Collection[Worker]) -> None:
         """Note which workers were heard from: one that owed a heartbeat may take tasks again."""
