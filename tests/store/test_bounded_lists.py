@@ -24,8 +24,10 @@ pytestmark = [pytest.mark.anyio]
 TASKS = 20_000
 LOOKED_THROUGH = 1_000
 
-MOST = {"sqlite": 100 * LOOKED_THROUGH, "postgresql": 8 * LOOKED_THROUGH}
-"""What a list may cost: some steps, or some rows, for each task that is looked through in each of what it asks."""
+MOST = {"sqlite": 150 * LOOKED_THROUGH, "postgresql": 8 * LOOKED_THROUGH}
+"""What a list may cost: some steps, or some rows, for each task that is looked through in each of what it asks.
+
+The positions of 100 tasks in 100 queues take SQLite 90,000 steps."""
 
 FILTERS: dict[str, dict[str, Any]] = {
     "text": {"text": "no such"},

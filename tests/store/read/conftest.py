@@ -78,14 +78,18 @@ class StoredTasks:
                 ],
             )
             await tx.connection.execute(
-                insert(lanes),
-                [{"id": i, "job_num": job, "room": room, "pool": pool} for i, (job, room, pool) in self.lanes.items()],
-            )
-            await tx.connection.execute(
                 insert(workers),
                 {"id": WORKER, "owner": "admin", "created_at": START, "last_heartbeat": START, "concurrency": 4,
                  "min_concurrency": 0, "state": "online"},
             )  # fmt: skip
+
+        await self.add_lanes(self.lanes)
+
+    async def add_lanes(self, lanes_: dict[int, tuple[int, str, str]]) -> None:
+        """Insert lanes, each with the number of its job, a room and a pool."""
+        rows = [{"id": i, "job_num": job, "room": room, "pool": pool} for i, (job, room, pool) in lanes_.items()]
+        async with self.store.write() as tx:
+            await tx.connection.execute(insert(lanes), rows)
 
     async def put(self, rows: Sequence[dict[str, Any]]) -> None:
         """Insert tasks and keep the counts."""

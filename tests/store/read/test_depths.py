@@ -16,11 +16,13 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("backward", [False, True], ids=["from the head", "from the end"])
+@pytest.mark.parametrize("most_lanes", [1, 100], ids=["sorted", "bisected"])
 async def test_a_place_has_as_many_tasks_before_it_as_are_told_and_few_less_than_wanted(
-    stored: StoredTasks, monkeypatch: pytest.MonkeyPatch, backward: bool
+    stored: StoredTasks, monkeypatch: pytest.MonkeyPatch, most_lanes: int, backward: bool
 ) -> None:
     await stored.put(random_rows(400))
     monkeypatch.setattr(depths, "NEAR", 3)
+    monkeypatch.setattr(depths, "MOST_LANES", most_lanes)
     found = [task for task in await everything(stored) if task.status is Status.PENDING]
 
     async with stored.store.read() as connection:

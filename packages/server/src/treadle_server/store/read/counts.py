@@ -5,10 +5,11 @@ from collections.abc import Collection, Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, Subquery, bindparam, func, select
+from sqlalchemy import ColumnElement, Select, Subquery, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.status import Status
+from treadle_server.store.bound_lists import is_among, is_found_by, is_same
 from treadle_server.store.tables import lanes
 from treadle_server.store.transaction.counts import all_counts
 
@@ -31,6 +32,15 @@ def counted(dialect: str) -> Subquery:
     )
 
 
+def is_of_jobs(lane: ColumnElement[int]) -> ColumnElement[bool]:
+    """Return the condition that a lane is one of the jobs with the numbers `nums`.
+
+    The lanes are looked up first. Where a planner without statistics joined them with the counts instead, it added up
+    all counts for each lane: 24 s for a job with 5,000 lanes.
+    """
+    return is_found_by(lane, select(lanes.c.id).where(is_among(lanes.c.job_num, "nums")))
+
+
 @cache
 def _sums(dialect: str, by: tuple[str, ...], given: frozenset[str]) -> Select[Any]:
     """Return the statement that sums counts by some columns, with the parameters `nums` and `statuses` if `given`.
@@ -40,10 +50,10 @@ def _sums(dialect: str, by: tuple[str, ...], given: frozenset[str]) -> Select[An
     kept = counted(dialect)
     columns = [kept.c[name] if name in kept.c else lanes.c[name] for name in by]
     statement = select(*columns, func.sum(kept.c.n)).group_by(*columns)
-    if "job_num" in by or "nums" in given:
-        statement = statement.join_from(kept, lanes, lanes.c.id == kept.c.lane)
+    if "job_num" in by:
+        statement = statement.join_from(kept, lanes, is_same(lanes.c.id, kept.c.lane))
     if "nums" in given:
-        statement = statement.where(lanes.c.job_num.in_(bindparam("nums", expanding=True)))
+        statement = statement.where(is_of_jobs(kept.c.lane))
     if "statuses" in given:
         statement = statement.where(kept.c.status.in_(bindparam("statuses", expanding=True)))
     return statement

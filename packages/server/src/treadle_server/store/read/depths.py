@@ -4,28 +4,32 @@ The kept counts tell in which priority it begins. The rest comes from the queue'
 at the same relative depth as the window in the whole, and how many tasks come before the median of these entries. The
 part that contains the window is bisected again. A single lane needs one step. A window in the middle of 1,000,000 tasks
 of one lane takes 0.2 s on both databases; reading the keys of all before it into Python took 3 s, and 2 s of other
-work.
+work. Among more than `MOST_LANES` lanes the database sorts the tasks of the priority instead.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate
 from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, func, literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, false, func, literal, literal_column, or_, select, true, tuple_, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.status import Status
+from treadle_server.store.bound_lists import is_among
 from treadle_server.store.read import counts
 from treadle_server.store.read.orders import PENDING
-from treadle_server.store.read.sources import due_pair, unions
+from treadle_server.store.read.sources import due_pair
 from treadle_server.store.read.walks import UNBOUNDED, Asked, Walk
 from treadle_server.store.tables import status_in, tasks
 
 NEAR = 200
 """How many tasks may lie between the place that is found and the window: so many are read anyway."""
+
+MOST_LANES = 100
+"""Most lanes that are bisected: each is a part of several statements, which took over a minute for 5,000 lanes."""
 
 MOST_TURNS = 40
 """Most bisections. Each halves the rest, but tasks that come in meanwhile can prolong the search."""
@@ -75,11 +79,13 @@ class _Band:
 
     def __init__(self, connection: AsyncConnection, priority: int, *, backward: bool) -> None:
         self._connection = connection
-        self._priority = priority
         self._backward = backward
+        self._at = (status_in(Status.PENDING), tasks.c.priority == literal(priority))
 
     async def key(self, lanes: Mapping[int, int], wanted: int) -> tuple[DueKey, int]:
         """Return a key with up to `wanted` tasks at or before it, and how many; `lanes` has the counts by lane."""
+        if len(lanes) > MOST_LANES:
+            return await self._sorted(lanes, wanted)
         parts = await self._parts(lanes)
         low, high = _ENDS[::-1] if self._backward else _ENDS
         passed = 0
@@ -100,6 +106,17 @@ class _Band:
                 parts = {part: n - before.get(part, 0) for part, n in parts.items()}
             parts = {part: n for part, n in parts.items() if n > 0}
         return low, passed
+
+    async def _sorted(self, lanes: Collection[int], wanted: int) -> tuple[DueKey, int]:
+        """Return the key of the task that has `wanted` at or before it, found by sorting."""
+        if wanted:
+            at = (is_among(tasks.c.lane, "lanes"), tasks.c.blocked.in_([false(), true()]), *self._at)
+            order = PENDING.order(backward=self._backward)[1:]
+            key = select(tasks.c.due_at, tasks.c.seq).where(*at).order_by(*order).limit(1).offset(wanted - 1)
+            rows = await self._connection.execute(key, {"lanes": sorted(lanes)})
+            if (row := rows.first()) is not None:
+                return (row.due_at, row.seq), wanted
+        return (_ENDS[::-1] if self._backward else _ENDS)[0], 0
 
     async def _parts(self, lanes: Mapping[int, int]) -> dict[_Part, int]:
         """Return how many tasks each part has; the kept counts don't distinguish blocked ones."""
@@ -125,9 +142,9 @@ class _Band:
         return {part: (due_at, seq) for part, (due_at, seq) in await self._told(list(steps), asked)}
 
     async def _told(self, parts: Sequence[_Part], asked: Sequence[Any]) -> list[tuple[_Part, tuple[Any, ...]]]:
-        return [
-            (parts[row[0]], tuple(row[1:])) for union in unions(asked) for row in await self._connection.execute(union)
-        ]
+        # The columns of a part's select are in a subquery, since SQLite allows no LIMIT in a part of a union.
+        named = [select(literal_column(str(i)).label("part"), one.subquery()) for i, one in enumerate(asked)]
+        return [(parts[i], tuple(row)) for i, *row in await self._connection.execute(union_all(*named))]
 
     def _middle(self, keys: Mapping[_Part, DueKey], parts: Mapping[_Part, int]) -> DueKey:
         """Return the median of the keys, weighted by the sizes of their parts."""
@@ -138,13 +155,7 @@ class _Band:
         return ordered[bisect_left(so_far, so_far[-1] / 2)][0]
 
     def _walk(self, part: _Part, bounds: Sequence[ColumnElement[bool]]) -> Walk:
-        at = (
-            tasks.c.lane == literal(part.lane),
-            status_in(Status.PENDING),
-            tasks.c.blocked == literal(part.blocked),
-            tasks.c.priority == literal(self._priority),
-            *bounds,
-        )
+        at = (tasks.c.lane == literal(part.lane), tasks.c.blocked == literal(part.blocked), *self._at, *bounds)
         return Walk(at, PENDING.order(backward=self._backward)[1:], UNBOUNDED)
 
     def _between(self, low: DueKey, high: DueKey) -> list[ColumnElement[bool]]:

@@ -26,7 +26,7 @@ from treadle.wire.status import WAITING
 from treadle_server.domain.jobs import JOB_FIELDS, Job
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import JobNotFound, no_job
-from treadle_server.store.bound_lists import is_one_of
+from treadle_server.store.bound_lists import is_one_of, is_same
 from treadle_server.store.read import counts, failures
 from treadle_server.store.read.visibility import jobs_within, reads, seen_from
 from treadle_server.store.tables import jobs, lanes, schedules, tasks, worker_jobs, workers
@@ -161,8 +161,8 @@ def _heads(dialect: str) -> CompoundSelect[Any]:
         )
         return (
             select(lanes.c.job_num, lanes.c.pool, first.label("due_at"))
-            .join_from(source, lanes, lanes.c.id == source.c.lane)
-            .where(source.c.status == "pending", source.c.n > 0, lanes.c.job_num.in_(_named))
+            .join_from(source, lanes, is_same(lanes.c.id, source.c.lane))
+            .where(source.c.status == "pending", source.c.n > 0, counts.is_of_jobs(source.c.lane))
         )
 
     return union_all(head(false()), head(true()))

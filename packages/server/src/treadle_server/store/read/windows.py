@@ -156,9 +156,7 @@ async def ahead(
         if segment is PENDING and not where.is_narrow:
             ranges = line_beyond(at.values, backward=True, inclusive=inclusive) if is_within else WHOLE_LINE
             queue = await QueueWalk.of(connection, wanted.filter.job, where, ranges, most, backward=True)
-            counted = 0
-            for union in queue.unions(most):
-                counted += await walks.count(connection, union.limit(most))
+            counted = await queue.count(connection, most)
             is_cut = counted < most and await queue.is_cut(connection)
         else:
             before = [segment.beyond(at.values, backward=True, inclusive=inclusive)] if is_within else []
@@ -233,18 +231,13 @@ class _Reader:
             ranges = line_beyond(sort_key, backward=self._backward, inclusive=is_first)
         most = limit + self._offset
         queue = await QueueWalk.of(self._connection, job, self._where, ranges, most, backward=self._backward)
-        keys: list[tuple[Any, ...]] = []
-        of_part: Counter[int] = Counter()
-        for union in queue.unions(most):
-            for part, priority, due_at, seq in await self._connection.execute(union):
-                keys.append((-priority, due_at, seq))
-                of_part[part] += 1
-        keys.sort(reverse=self._backward)
-        full = {part for part, n in of_part.items() if n == most}
+        found = await queue.keys(self._connection, most)
+        of_lane = Counter(lane for lane, _ in found)
+        full = {lane for lane, n in of_lane.items() if n == most}
         self.is_partial = self.is_partial or await queue.is_cut(self._connection, full)
-        seqs = [seq for _, _, seq in keys[self._offset : most]]
+        seqs = [seq for _, (_, _, seq) in found[self._offset : most]]
         if not seqs:
-            return [], len(keys)
+            return [], len(found)
         rows = await self._connection.execute(listed().where(tasks.c.seq.in_(seqs)))
         by_seq = {task.seq: task for task in map(to_task, rows)}
         return [by_seq[seq] for seq in seqs if seq in by_seq], self._offset
