@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from treadle import CallNext, Client, Context, TaskFailed, task
 from treadle.tasks.awaitables import FEW, Unawaited
+from treadle.wire.status import Reason
 
 pytestmark = pytest.mark.anyio
 
@@ -20,14 +22,22 @@ async def pieces() -> AsyncIterator[bytes]:
 
 
 ASKED: list[tuple[str, Callable[[Context], Any]]] = [
-    ("save", lambda ctx: ctx.save({"page": 7})),
-    ("save", lambda ctx: asyncio.ensure_future(ctx.save({"page": 7}))),
-    ("upload", lambda ctx: ctx.upload(b"drawn", name="plot.txt")),
-    ("upload", lambda ctx: ctx.upload(pieces(), name="plot.txt")),
+    ("ctx.save(…)", lambda ctx: ctx.save({"page": 7})),
+    ("ctx.save(…)", lambda ctx: asyncio.ensure_future(ctx.save({"page": 7}))),
+    ("ctx.upload(…)", lambda ctx: ctx.upload(b"drawn", name="plot.txt")),
+    ("ctx.upload(…)", lambda ctx: ctx.upload(pieces(), name="plot.txt")),
+    ("ctx.credentials()", lambda ctx: ctx.credentials()),
+    ("step 'draw'", lambda ctx: ctx.step("draw", len, ())),
+    ("step 'sleep'", lambda ctx: ctx.sleep(5)),
+    ("step 'approved'", lambda ctx: ctx.receive("approved")),
 ]
 
 
-@pytest.mark.parametrize(("name", "asked"), ASKED, ids=["save", "ensure_future", "upload", "stream"])
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    ASKED,
+    ids=["save", "ensure_future", "upload", "stream", "credentials", "step", "sleep", "receive"],
+)
 @pytest.mark.parametrize("is_around", [False, True], ids=["code", "middleware"])
 async def test_what_was_never_awaited_fails_its_run_for_nothing_was_stored(
     client: Client,
@@ -38,7 +48,7 @@ async def test_what_was_never_awaited_fails_its_run_for_nothing_was_stored(
     *,
     is_around: bool,
 ) -> None:
-    @task(max_retries=0)
+    @task
     async def forgets(ctx: Context) -> None:
         if not is_around:
             asked(ctx)
@@ -50,11 +60,12 @@ async def test_what_was_never_awaited_fails_its_run_for_nothing_was_stored(
 
     async with working(forgets, middleware=[around]):
         handle = await forgets.submit()
-        with pytest.raises(TaskFailed, match=rf"ctx\.{name}\(…\) was never awaited, so nothing happened"):
+        with pytest.raises(TaskFailed, match=rf"{re.escape(name)} was never awaited, so nothing happened"):
             await handle.result(timeout=60)
     gc.collect()  # what is left of it is told now
 
-    assert (await handle.get()).checkpoint is None
+    item = await handle.get()
+    assert (item.reason, item.retry_count, item.checkpoint) == (Reason.INTERNAL_ERROR, 0, None)
     assert await handle.artifacts() == []
     assert "asyncio" not in {record.name for record in caplog.records}
 
@@ -73,7 +84,7 @@ async def test_what_was_begun_or_cancelled_before_is_not_told_and_not_kept() -> 
     cancelled = asyncio.ensure_future(unawaited_of(unawaited, work))
     cancelled.cancel()
     await asyncio.wait([cancelled])
-    assert unawaited.said() is None
+    unawaited.check()
 
 
 def unawaited_of(unawaited: Unawaited, work: Callable[[], Any]) -> Any:

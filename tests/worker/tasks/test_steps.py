@@ -18,7 +18,7 @@ from tests.waiting import turns, until
 from tests.worker import stepping
 from tests.worker.conftest import Working
 from treadle import Client, Context, Options, TaskFailed, task
-from treadle.errors import BadValue, InvalidArguments, InvalidStep, StaleRun, StepMismatch, problem_named
+from treadle.errors import BadValue, InvalidArguments, InvalidStep, NotAwaited, StaleRun, StepMismatch, problem_named
 from treadle.tasks import step_calls
 from treadle.tasks import steps as steps_of
 from treadle.tasks.context import check_end
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("name", ["", "x" * 256, "a\0", "\ud800", b"a", 5, None], ids=ascii)
 def test_g9_a_step_whose_name_can_not_be_kept_is_refused_where_it_is_asked_for(name: Any) -> None:
-    steps = steps_of.Steps(cast("Any", None), {}, lambda _: False, is_async=False)
+    steps = steps_of.Steps(cast("Any", None), {}, lambda _: False, None)
 
     with pytest.raises(InvalidStep, match="a step's name must be 1 to 255 characters of valid Unicode"):
         steps.call(name, len, ([],), retries=0, timeout=None)
@@ -53,7 +53,7 @@ class Keeping:
 def test_g9_a_step_that_can_not_be_kept_any_more_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps_of, "MOST_STEPS", 2)
     port, done = Keeping(), list[str]()
-    steps = steps_of.Steps(cast("Any", port), {}, lambda _: False, is_async=False)
+    steps = steps_of.Steps(cast("Any", port), {}, lambda _: False, None)
 
     for name in ("a", "b"):
         steps.call(name, done.append, (name,), retries=0, timeout=None)
@@ -64,7 +64,7 @@ def test_g9_a_step_that_can_not_be_kept_any_more_is_not_done(monkeypatch: pytest
 
 
 def test_g9_what_is_no_json_is_told_by_the_step_and_its_place() -> None:
-    steps = steps_of.Steps(cast("Any", Keeping()), {}, lambda _: False, is_async=False)
+    steps = steps_of.Steps(cast("Any", Keeping()), {}, lambda _: False, None)
 
     for result, place in ((object(), "step 'charge': "), ({"by": [object()]}, "step 'charge'.by[0]: ")):
         with pytest.raises(BadValue, match=f"^{re.escape(place)}object, which is not JSON"):
@@ -424,12 +424,12 @@ async def test_a_step_within_a_step_is_not_tried_again(group: bool) -> None:
 
 
 @pytest.mark.parametrize("asked", [lambda ctx: ctx.step("a", len, ()), lambda ctx: ctx.sleep(5)], ids=["step", "sleep"])
-async def test_a_step_that_was_never_awaited_is_a_mismatch(asked: Callable[[Context], Any]) -> None:
+async def test_a_step_that_was_never_awaited_is_told(asked: Callable[[Context], Any]) -> None:
     ctx = Context({"id": "x", "run_id": 0, "payload": {}}, Nobody())  # type: ignore[arg-type]
     await ctx.step("a", len, ())
     asked(ctx)
 
-    with pytest.raises(StepMismatch, match=r"step '\w+'( \(number 2 of that name\))? was never awaited"):
+    with pytest.raises(NotAwaited, match=r"step '\w+'( \(number 2 of that name\))? was never awaited"):
         check_end({}, ctx)
 
 

@@ -15,6 +15,7 @@ TreadleError
 ├── NoClient                   no client is open, or the one that was asked is not (also a RuntimeError)
 ├── NoOutbox                   the database has no table for the outbox
 ├── StepMismatch               a task's code no longer fits the steps that it has kept (also a RuntimeError)
+├── NotAwaited                 a task's async code returned without awaiting a call (also a RuntimeError)
 ├── WouldBlock                 a blocking call in the thread of the client's event loop (also a RuntimeError)
 ├── ConnectionFailed           no server answers (also a ConnectionError)
 │   ├── ConnectionLost         the connection broke before the answer came
@@ -96,6 +97,13 @@ class StepMismatch(TreadleError, RuntimeError):
     """A task's code no longer fits the steps that it has kept; the message says which, and what to do.
 
     The run fails with the reason `internal-error`, even if the code catches this.
+    """
+
+
+class NotAwaited(TreadleError, RuntimeError):
+    """A task's async code returned without awaiting a call of its context, so nothing happened; the message says which.
+
+    The run fails with the reason `internal-error`.
     """
 
 

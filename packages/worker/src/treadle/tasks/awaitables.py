@@ -5,6 +5,8 @@ from collections.abc import Coroutine, Generator
 from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any, Generic, TypeVar
 
+from treadle.errors import NotAwaited
+
 R = TypeVar("R")
 
 FEW = 16
@@ -46,14 +48,13 @@ class Unawaited:
             self._given = self._left()
             self._most = max(FEW, 2 * len(self._given))
 
-    def said(self) -> str | None:
-        """Return an error message for coroutines that were never begun, and close them; None if there are none."""
+    def check(self) -> None:
+        """Raise `NotAwaited` if some coroutines were never begun, and close them."""
         left = self._left()
         for _, work in left:
             _forget(work)
-        if not left:
-            return None
-        return f"{left[0][0]} was never awaited, so nothing happened: write `await` before it"
+        if left:
+            raise NotAwaited(f"{left[0][0]} was never awaited, so nothing happened: write `await` before it")
 
     def _left(self) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
         # One that was cancelled before it began is closed.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from treadle.errors import InvalidArguments
+from treadle.errors import InvalidArguments, NotAwaited
 from treadle.loops import has_loop
 from treadle.values import brief
 from treadle.wire.artifacts import check_artifact_name, check_media_type
@@ -99,9 +99,9 @@ class Uploading:
 
     @property
     def item(self) -> "ArtifactItem":
-        """The stored artifact. Raises `RuntimeError` in async code that did not await the upload."""
+        """The stored artifact. Raises `NotAwaited` in async code that did not await the upload."""
         if self._item is None:
-            raise RuntimeError("the upload was never awaited: write item = await ctx.upload(…)")
+            raise NotAwaited("the upload was never awaited: write item = await ctx.upload(…)")
         return self._item
 
     def __await__(self) -> "Generator[Any, None, ArtifactItem]":

@@ -150,15 +150,14 @@ class Context:
         data = plain(checkpoint, "checkpoint")
         check_no_secret(checkpoint, data, "checkpoint")
         self._checkpoint = data
-        saving = self._port.save(data)
-        self._is_to_be_awaited("ctx.save(…)", saving)
-        return saving
+        return self._to_be_awaited("ctx.save(…)", self._port.save(data))
 
-    def _is_to_be_awaited(self, what: str, work: Any) -> None:
+    def _to_be_awaited(self, what: str, work: R) -> R:
         if isinstance(work, Coroutine):
             if self._unawaited is None:
                 self._unawaited = Unawaited()
             self._unawaited.note(what, work)
+        return work
 
     @overload
     def step(
@@ -226,7 +225,8 @@ class Context:
 
             with _together:
                 if self._steps is None:
-                    self._steps = Steps(self._port, self._claim, self.wait_cancelled, is_async=self._is_async)
+                    given = self._to_be_awaited if self._is_async else None
+                    self._steps = Steps(self._port, self._claim, self.wait_cancelled, given)
         return self._steps
 
     def progress(self, share: float | None = None, message: str | None = None) -> None:
@@ -275,7 +275,7 @@ class Context:
             uploading = Uploading(self._upload_stream(source, name, content_type))  # type: ignore[arg-type]
         else:
             uploading = self._port.upload(content_of(plain(source), name, content_type))
-        self._is_to_be_awaited("ctx.upload(…)", uploading.work)
+        self._to_be_awaited("ctx.upload(…)", uploading.work)
         return uploading
 
     async def _upload_stream(
@@ -322,7 +322,7 @@ class Context:
         run is no longer this worker's.
         """
         # The port returns it at once if the code is synchronous, and otherwise only an awaitable.
-        return cast("Credential", self._port.credentials())
+        return cast("Credential", self._to_be_awaited("ctx.credentials()", self._port.credentials()))
 
     def client(self, **options: Any) -> "Client":
         """Return a client that acts with the run's credential: `async with ctx.client() as client:`.
@@ -378,11 +378,9 @@ async def stopped_steps(context: Context | None) -> None:
 
 
 def check_awaited(context: Context | None) -> None:
-    """Raise `RuntimeError` if the code has returned without awaiting what it should have; None has nothing to await."""
+    """Raise `NotAwaited` if the code has returned without awaiting what it should have; None has nothing to await."""
     if context is not None and context._unawaited is not None:  # noqa: SLF001
-        said = context._unawaited.said()  # noqa: SLF001
-        if said is not None:
-            raise RuntimeError(said)
+        context._unawaited.check()  # noqa: SLF001
 
 
 def check_end(claim: dict[str, Any], context: Context | None) -> None:

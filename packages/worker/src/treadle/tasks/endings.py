@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-from treadle.errors import BadValue, DefinitionError, InvalidArguments, StepMismatch, WouldBlock
+from treadle.errors import BadValue, DefinitionError, InvalidArguments, NotAwaited, StepMismatch, WouldBlock
 from treadle.tasks.outcomes import (
     Intermittent,
     Interrupted,
@@ -26,6 +26,7 @@ _FINAL = (
     DefinitionError,
     InvalidArguments,
     MalformedPayload,
+    NotAwaited,
     ResourceUnavailable,
     StepMismatch,
     WouldBlock,

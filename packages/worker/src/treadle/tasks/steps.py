@@ -16,7 +16,6 @@ from typing import Any, NoReturn, Protocol
 from treadle.client.options import seconds
 from treadle.errors import BadValue, InvalidStep, StepMismatch
 from treadle.loops import has_loop
-from treadle.tasks.awaitables import Unawaited
 from treadle.tasks.endings import meant
 from treadle.tasks.outcomes import Interrupted, Suspend, TaskOutcome
 from treadle.tasks.step_calls import check_function, name_of, returned, run
@@ -61,9 +60,15 @@ class Steps:
     """The steps of one run. Its `claim` says how many the task keeps, and carries them if they are few and small."""
 
     def __init__(
-        self, port: StepPort, claim: Mapping[str, Any], wait_cancelled: Callable[[float], bool], *, is_async: bool
+        self,
+        port: StepPort,
+        claim: Mapping[str, Any],
+        wait_cancelled: Callable[[float], bool],
+        to_be_awaited: Callable[[str, Coroutine[Any, Any, Any]], Any] | None,
     ) -> None:
-        self._is_async = is_async
+        self._to_be_awaited = to_be_awaited
+        """Records a coroutine that is given to async code; None for synchronous code."""
+        self._is_async = to_be_awaited is not None
         self._port = port
         self._known: int = claim.get("steps") or 0
         self._wait_cancelled = wait_cancelled
@@ -72,7 +77,6 @@ class Steps:
         self._asked: dict[str, int] = {}
         self._kept: dict[tuple[str, int], Kept] | None = None
         self._unasked: set[tuple[str, int]] = set()
-        self._unawaited = Unawaited()
         carried: list[Kept] = claim.get("kept_steps") or []
         if len(carried) == self._known:
             self._learn(carried)
@@ -131,8 +135,6 @@ class Steps:
                 f"the code returned although step {self.suspended.step!r} had asked it to stop: let the exception"
                 " of ctx.sleep and ctx.receive through (a BaseException)"
             )
-        if (said := self._unawaited.said()) is not None:
-            raise StepMismatch(said)
         if self._kept is None:
             raise unasked(self._known)
         if self._unasked:
@@ -149,10 +151,9 @@ class Steps:
 
     def _given(self, name: str, occurrence: int, work: Coroutine[Any, Any, Any]) -> Any:
         """Return a coroutine for async code to await, or its result for synchronous code."""
-        if self._is_async:
-            self._unawaited.note(_shown(name, occurrence), work)
-            return work
-        return finished(work)
+        if self._to_be_awaited is None:
+            return finished(work)
+        return self._to_be_awaited(_shown(name, occurrence), work)
 
     def _check(self, name: str) -> None:
         """Raise `InvalidStep` for an invalid name, and where no step is allowed."""
