@@ -336,6 +336,7 @@ def test_a_port_that_is_the_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("TREADLE_AUTH", "nobody", "TREADLE_AUTH"),
         ("TREADLE_ALLOWED_CATEGORIES", "tasks,a:b", "TREADLE_ALLOWED_CATEGORIES: invalid category 'a:b'"),
         ("TREADLE_ALLOWED_CATEGORIES", "a/b", "invalid category 'a/b'"),
+        ("TREADLE_ALLOWED_CATEGORIES", ",", "TREADLE_ALLOWED_CATEGORIES: names no category, so no job could be regis"),
         ("TREADLE_ALLOWED_ORIGINS", "queue.example", "TREADLE_ALLOWED_ORIGINS: invalid origin 'queue.example'"),
         ("TREADLE_ALLOWED_ORIGINS", "https://a.example, *", "invalid origin '*': write https://host"),
         ("TREADLE_ALLOWED_ORIGINS", "https://a.example/page", "invalid origin 'https://a.example/page'"),

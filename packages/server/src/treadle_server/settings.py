@@ -248,6 +248,8 @@ class Settings(BaseSettings):
     @field_validator("allowed_categories")
     @classmethod
     def _check_categories(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value:
+            raise ValueError("names no category, so no job could be registered: write at least one")
         for category in value:
             if not _CATEGORY.fullmatch(category):
                 raise ValueError(f"invalid category {category!r}: it can't contain ':', '/' or control characters")
