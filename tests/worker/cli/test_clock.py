@@ -56,7 +56,14 @@ def test_a_clock_is_corrected_when_it_differs_by_more_than_the_age_of_a_date(
     assert (known.now() == NOW) == (told == 0)
 
 
-@pytest.mark.parametrize("date", [None, "", "yesterday", "Sat, 99 Nov 2026 09:30:12 GMT"])
+@pytest.mark.parametrize(
+    "date",
+    [
+        *(None, "", "yesterday", "Sat, 99 Nov 2026 09:30:12 GMT", "Sat, 28 Nov 2026 10:30:12 -0000"),
+        *("Fri, 31 Dec 9999 23:59:59 GMT", "Fri, 31 Dec 9999 23:59:59 -2359", "Sat, 28 Nov 99999999999999999999 9:30"),
+        *("Sat, 28 Nov 2026 10:30:12 +99999999999999", f"Sat, 28 Nov 2026 {10**20}:30:12 GMT"),
+    ],
+)
 def test_an_answer_without_a_date_that_can_be_read_corrects_nothing(
     monkeypatch: pytest.MonkeyPatch, date: str | None
 ) -> None:

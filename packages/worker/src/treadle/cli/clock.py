@@ -1,6 +1,6 @@
 """The server's time, from its last answer: ages are counted by it, whatever this machine's clock shows."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import MAXYEAR, UTC, datetime, timedelta
 
 ALIKE = timedelta(seconds=2)
 """How far ahead a server's clock may seem and still agree: it and this machine's are read at two moments."""
@@ -29,9 +29,12 @@ class ServerTime:
         from email.utils import parsedate_to_datetime
 
         try:
-            ahead = parsedate_to_datetime(date or "") - machine_time()
-        except (TypeError, ValueError):
+            told = parsedate_to_datetime(date or "")
+            ahead = told - machine_time()
+        except (TypeError, ValueError, OverflowError):
             return
+        if told.year >= MAXYEAR:
+            return  # it would soon be a time that Python does not have
         self._ahead = timedelta() if -OLDEST <= ahead <= ALIKE else ahead + OLDEST
 
     def now(self) -> datetime:
