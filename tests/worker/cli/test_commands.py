@@ -145,7 +145,12 @@ def test_values_are_json_when_they_parse_and_text_otherwise(command: Command, wo
     submitted = command.read("submit", "@global:tasks:count", "to=0", "seconds=0.5", "--wait")
 
     assert (submitted["payload"], submitted["result"]) == ({"to": 0, "seconds": 0.5}, 0)
-    assert "is not of type" in command.refused("submit", "@global:tasks:count", "to=many")
+    assert "is not of type" in (told := command.refused("submit", "@global:tasks:count", "to=many"))
+    assert "written" not in told
+    told = command.refused("submit", "@global:tasks:hello", "name=7")
+    assert told.endswith("""payload.name: 7 is not of type "string"; as text it is written 'name="7"'\n""")
+    assert "written" not in command.refused("submit", "@global:tasks:hello", "--payload", '{"name": 7}')
+    assert command.read("submit", "@global:tasks:hello", 'name="7"', "--wait")["payload"] == {"name": "7"}
 
 
 def test_a_task_is_paused_resumed_cancelled_and_shown(command: Command, worker: Any) -> None:

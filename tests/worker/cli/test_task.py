@@ -175,7 +175,8 @@ def test_what_is_submitted_and_edited_without_keys_is_refused_and_says_what_to_s
     command: Command, keyed: Command, failed: str
 ) -> None:
     assert "TREADLE_ENCRYPTION_KEYS" in command.refused("submit", "@global:tasks:vault", "word=plain")
-    assert 'payload.word: 7 is not of type "string"' in keyed.refused("submit", "@global:tasks:vault", "word=7")
+    told = keyed.refused("submit", "@global:tasks:vault", "word=7")
+    assert """payload.word: 7 is not of type "string"; as text it is written 'word="7"'""" in told
     later = keyed.said("submit", "@global:tasks:vault", "word=x", "--delay", "3600").strip()
     assert "TREADLE_ENCRYPTION_KEYS" in command.refused("edit", later, "--payload", '{"word": "plain"}')
     [edited] = keyed.read("edit", later, "--payload", '{"word": "sealed"}')

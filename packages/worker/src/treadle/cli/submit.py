@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import shlex
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +14,7 @@ from treadle.cli.show import as_json, open_client, print_json, say, say_result
 from treadle.cli.standing import blocking_reason
 from treadle.cli.task_options import Duration, each_once, options_of, pair, parsed, task_times, task_traits
 from treadle.cli.texts import NAME
-from treadle.errors import TreadleError
+from treadle.errors import InvalidArguments, InvalidPayload, TreadleError
 
 if TYPE_CHECKING:
     from treadle.client.handle import TaskHandle
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 FIRST_LOOK, LONGEST_PAUSE = 0.2, 5.0
 """Seconds until a waited-for task is first looked at, and the most between two looks; its end is pushed."""
+
+_IS_NO_TEXT = 'is not of type "string"'
+"""What is said of a value where the schema wants text."""
 
 
 @click.command()
@@ -49,7 +53,25 @@ def submit(
     options = options_of(given)
     body = payload_of(arguments, payload)
     bonds = bonds_of(depends_on, argument_from, flow)
-    asyncio.run(_submit(job, body, options, bonds, room=room, wait=wait, wait_seconds=wait_seconds, is_json=is_json))
+    with _hinting(arguments):
+        asyncio.run(
+            _submit(job, body, options, bonds, room=room, wait=wait, wait_seconds=wait_seconds, is_json=is_json)
+        )
+
+
+@contextmanager
+def _hinting(arguments: tuple[str, ...]) -> Iterator[None]:
+    """If an argument is refused because it should be text, but parses as JSON, say how it is written as text."""
+    try:
+        yield
+    except (InvalidPayload, InvalidArguments) as error:
+        told = str(error)
+        for argument in arguments:
+            name, text = pair(argument, "KEY=VALUE")
+            if f"payload.{name}: " in told and _IS_NO_TEXT in told and not isinstance(value_of(text), str):
+                written = shlex.quote(f"{name}={json.dumps(text)}")
+                raise click.ClickException(f"{told}; as text it is written {written}") from error
+        raise
 
 
 async def _submit(
