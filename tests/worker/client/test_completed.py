@@ -7,7 +7,7 @@ import pytest
 
 from tests.waiting import until
 from tests.worker.conftest import Working
-from treadle import Client, SyncClient, TaskFailed, WaitTimeout, new_task_id, task
+from treadle import Client, SyncClient, TaskFailed, TaskHandle, WaitTimeout, new_task_id, task
 from treadle.errors import InvalidArguments, TaskNotFound
 from treadle_server.testing import Served
 
@@ -71,9 +71,28 @@ async def test_all_together_have_so_much_time(client: Client, working: Working) 
         with pytest.raises(WaitTimeout, match=r"2 tasks of 3 had not ended after 0\.5 s; they go on"):
             async for one in client.completed(handles, 0.5):
                 given.append(one)  # noqa: PERF401 - what came before the error counts
-    assert given == [handles[0]]
+        assert given == [handles[0]]
+        assert await by_now(client, handles[::-1]) == ([handles[0]], "2 tasks of 3 had not ended after 0 s; they go on")
+        for name in "bc":
+            let_end(name)
+        for handle in handles:
+            await handle.wait(90)
+        assert await by_now(client, handles) == (handles, "")
+    with pytest.raises(TaskNotFound):
+        await by_now(client, [client.handle(new_task_id())])
     with pytest.raises(InvalidArguments, match="timeout='5' is not a duration"):
         await anext(client.completed(handles, "5"))  # type: ignore[arg-type]
+
+
+async def by_now(client: Client, handles: list[TaskHandle[str]]) -> tuple[list[TaskHandle[str]], str]:
+    """Return the handles that come without any time, and the error after them."""
+    given = []
+    try:
+        async for one in client.completed(handles, 0):
+            given.append(one)  # noqa: PERF401 - what came before the error counts
+    except WaitTimeout as error:
+        return given, str(error)
+    return given, ""
 
 
 async def test_what_is_not_there_is_told(client: Client) -> None:

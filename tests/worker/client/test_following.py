@@ -104,7 +104,21 @@ async def test_of_an_ended_task_its_end_is_given(asking: Client, working: Workin
     async with working(at_once):
         await handle.wait(90)
 
-    assert [(state.status, state.result) async for state in handle.follow(90)] == [("completed", "well")]
+    for limit in (90, 0):
+        assert [(state.status, state.result) async for state in handle.follow(limit)] == [("completed", "well")]
+
+
+async def test_without_any_time_a_task_is_looked_at_once(asking: Client) -> None:
+    handle = await asking.submit(at_once.bind("well"))
+    states = handle.follow(0)
+
+    assert (await anext(states)).status == "pending"
+    with pytest.raises(WaitTimeout, match="had not ended after 0 s"):
+        await anext(states)
+    with pytest.raises(TaskNotFound):
+        await anext(asking.handle(new_task_id()).follow(0))
+    with pytest.raises(WaitTimeout):
+        await anext(asking.expect(new_task_id()).follow(0))
 
 
 async def test_code_that_blocks_follows_too(server: Served, working: Working) -> None:

@@ -31,9 +31,13 @@ async def as_they_end(
     """Yield the indexes of handles as their tasks end, whatever the outcome; ended ones come first, in any order.
 
     Raises `WaitTimeout` when some have not ended within `timeout`, in seconds or a timedelta for all together (None:
-    for ever); otherwise as `TaskHandle.wait` does.
+    for ever; 0: ask once); otherwise as `TaskHandle.wait` does.
     """
     limit = limit_of(timeout)
+    if limit == 0:
+        async for place in _ended_by_now(handles):
+            yield place
+        return
     loop = asyncio.get_running_loop()
     until = None if limit is None else loop.time() + limit
     ended: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
@@ -46,13 +50,30 @@ async def as_they_end(
                 async with asyncio.timeout_at(until):
                     task = await ended.get()
             except TimeoutError:
-                raise WaitTimeout(
-                    f"{counted(len(waiting) - number, 'task')} of {len(waiting):,} had not ended after"
-                    f" {in_seconds(limit or 0)}; they go on"
-                ) from None
+                raise _too_late(len(waiting) - number, len(waiting), limit) from None
             task.result()
             yield waiting[task]
     finally:
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def _ended_by_now(handles: Sequence[TaskHandle[Any]]) -> AsyncGenerator[int]:
+    found = await asyncio.gather(*(handle.wait(0) for handle in handles), return_exceptions=True)
+    late = 0
+    for place, one in enumerate(found):
+        if isinstance(one, WaitTimeout):
+            late += 1
+        elif isinstance(one, BaseException):
+            raise one
+        else:
+            yield place
+    if late:
+        raise _too_late(late, len(found), 0)
+
+
+def _too_late(left: int, of_all: int, limit: float | None) -> WaitTimeout:
+    return WaitTimeout(
+        f"{counted(left, 'task')} of {of_all:,} had not ended after {in_seconds(limit or 0)}; they go on"
+    )

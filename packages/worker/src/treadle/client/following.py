@@ -65,6 +65,9 @@ class Following:
             connection.unwatch(watched)
 
     async def _next(self) -> TaskItem:
+        if self._timeout == 0 and self._last is None and (found := await self._look(self._opening())) is not None:
+            self._last = found
+            return task_of(self._sealer, found)
         left = None if self._until is None else max(0.0, self._until - monotonic())
         try:
             async with asyncio.timeout(left):

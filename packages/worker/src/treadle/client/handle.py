@@ -99,7 +99,8 @@ class TaskHandle(Generic[R_co]):
         """Yield the task as it is now, and again after each change, until it has ended.
 
         Changes are those of its status, its place in the queue, its progress and so on; of several within a tenth of a
-        second only the last is yielded. Raises as `wait` does.
+        second only the last is yielded. With a timeout of 0 only the task as it is now is yielded. Raises as `wait`
+        does.
         """
         following = self._following(timeout)
         try:
@@ -177,7 +178,7 @@ class TaskHandle(Generic[R_co]):
 
     async def _end(self, timeout: float | None) -> RawTask:  # noqa: ASYNC109
         if self._ending is None or _is_of_before(self._ending):
-            if timeout is not None and timeout <= 0:
+            if timeout == 0:
                 return await self._end_by_now(timeout)
             self._ending = self._client.ending(self.id, is_coming=self._is_coming)
         try:
@@ -230,8 +231,8 @@ class TaskHandle(Generic[R_co]):
 def limit_of(timeout: float | timedelta | None) -> float | None:
     """Return a timeout in seconds, None for no limit. Raises `InvalidArguments` for an invalid duration."""
     limit = duration(timeout)
-    if timeout is not None and limit is None:
-        raise InvalidArguments(f"timeout={brief(timeout)} is not a duration: give a number of seconds, or a timedelta")
+    if timeout is not None and (limit is None or limit < 0):
+        raise InvalidArguments(f"timeout={brief(timeout)} is not a duration: give seconds from 0 up, or a timedelta")
     return None if limit == inf else limit
 
 

@@ -43,8 +43,8 @@ class Queries(Requester):
         """Yield handles in the order in which their tasks end, whatever the outcome; `result` returns or raises it.
 
         Tasks that have ended already come first, in any order. Raises `WaitTimeout` when some have not ended within
-        `timeout`, in seconds or a timedelta for all together (None: for ever); `InvalidArguments` for anything that is
-        not a handle; and otherwise what `TaskHandle.wait` raises.
+        `timeout`, in seconds or a timedelta for all together (None: for ever; 0: the server is asked once);
+        `InvalidArguments` for anything that is not a handle; and otherwise what `TaskHandle.wait` raises.
         """
         given = checked_handles(handles, TaskHandle)
         async with aclosing(as_they_end(given, timeout)) as ended:
