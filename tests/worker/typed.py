@@ -172,6 +172,8 @@ async def lists(client: Client) -> None:
     for item in await client.list():
         assert_type(item, TaskItem)
     client.list(statuses="failed")  # type: ignore[call-arg]
+    client.list(status="faild")  # type: ignore[arg-type]
+    client.list(status=["faild"])  # type: ignore[list-item]
 
 
 def block() -> None:

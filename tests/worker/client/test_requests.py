@@ -11,7 +11,7 @@ import pytest
 
 from treadle import Client, Options, SyncClient, errors, task
 from treadle.client.requests import Listing
-from treadle.errors import ConnectionLost, TreadleError
+from treadle.errors import ConnectionLost, InvalidArguments, TreadleError
 from treadle.wire.pages import Page
 from treadle_server.testing import Served
 
@@ -193,3 +193,19 @@ async def test_a_list_whose_server_repeats_a_page_has_an_end(items: list[int], b
     if by_cursor:
         with pytest.raises(ConnectionLost, match="comes again"):
             await listing
+
+
+async def test_a_status_that_there_is_not_is_told_before_anything_is_sent(client: Client) -> None:
+    asked = [
+        lambda: client.list(status="faild"),  # type: ignore[arg-type]
+        lambda: client.list(status=["failed", ""]),  # type: ignore[list-item]
+        lambda: client.prune(status="faild"),  # type: ignore[arg-type]
+        lambda: client.set_webhook("done", "https://hooks.example", statuses=["faild"]),  # type: ignore[list-item]
+    ]
+    await client.close()
+
+    for ask in asked:
+        with pytest.raises(
+            InvalidArguments, match=r"status: '(faild)?' is not a valid Status: write one of scheduled, b"
+        ):
+            await ask()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option("--yes", is_flag=True, help="Remove without asking.")
 @as_json
-def prune(older_than: float | None, statuses: tuple[str, ...], *, dry_run: bool, yes: bool, is_json: bool) -> None:
+def prune(older_than: float | None, statuses: tuple[Ended, ...], *, dry_run: bool, yes: bool, is_json: bool) -> None:
     """Remove ended tasks, with their runs, logs and artifacts; superusers only.
 
     Without --older-than it removes the tasks whose retention by the server's settings (TREADLE_RETENTION_…) is over,
@@ -52,7 +52,7 @@ def prune(older_than: float | None, statuses: tuple[str, ...], *, dry_run: bool,
         say(_sum(removed))
 
 
-async def _all(client: "Client", older_than: float | None, statuses: Sequence[str]) -> "PruneAnswer":
+async def _all(client: "Client", older_than: float | None, statuses: Sequence[Ended]) -> "PruneAnswer":
     """Repeat the request until nothing is left, and return the sum."""
     from treadle.wire.prune import PruneAnswer
 

@@ -58,7 +58,7 @@ def _row(item: "WebhookItem") -> tuple[object, ...]:
 @click.option("--rotate", is_flag=True, help="Create a new secret.")
 @as_json
 def set_(
-    name: str, url: str, *, room: str, jobs: tuple[str, ...], statuses: tuple[str, ...], rotate: bool, is_json: bool
+    name: str, url: str, *, room: str, jobs: tuple[str, ...], statuses: tuple[Ended, ...], rotate: bool, is_json: bool
 ) -> None:
     """Create or change the webhook NAME. A new secret is shown only once.
 

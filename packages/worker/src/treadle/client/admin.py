@@ -1,14 +1,15 @@
 """What a client does for the server's upkeep: it removes ended tasks, and manages webhooks."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from treadle.client.options import seconds
-from treadle.client.requests import Listing, Requester, path_part
+from treadle.client.requests import Listing, Requester, path_part, statuses_of
 from treadle.transport.answers import read
 from treadle.wire.ids import GivenId
 from treadle.wire.prune import PruneAnswer
+from treadle.wire.status import Ended, Status
 from treadle.wire.webhooks import DeliveryItem, Redelivered, WebhookItem
 
 if TYPE_CHECKING:
@@ -22,19 +23,20 @@ class Admin(Requester):
         self,
         *,
         older_than: float | timedelta | None = None,
-        status: str | Sequence[str] | None = None,
+        status: Status | Ended | Collection[Status | Ended] | None = None,
         dry_run: bool = False,
     ) -> PruneAnswer:
         """Remove ended tasks for some seconds, or report what would be removed; superusers only.
 
         `older_than` is how long ago they ended, in seconds or a timedelta; by default the server's settings decide.
-        `status` is one status or several. Repeat the call until the answer's `done`.
+        `status` is one status or several. Repeat the call until the answer's `done`. Raises `InvalidArguments` for an
+        unknown status.
         """
         body: dict[str, Any] = {"dry_run": dry_run}
         if older_than is not None:
             body["older_than"] = seconds(older_than)
         if status is not None:
-            body["status"] = [status] if isinstance(status, str) else list(status)
+            body["status"] = statuses_of(status)
         # Safe to repeat after a lost answer: what was removed is not found again.
         answer = await self.request("POST", "/v1/prune", body, resend=True, timeout=120)
         return read(PruneAnswer, answer)
@@ -54,19 +56,19 @@ class Admin(Requester):
         *,
         room: str = "@global",
         jobs: Sequence[str] | None = None,
-        statuses: Sequence[str] | None = None,
+        statuses: Collection[Status | Ended] | None = None,
         rotate: bool = False,
     ) -> WebhookItem:
         """Create or change a webhook; the answer contains the secret only when it is new, or with `rotate`.
 
         `jobs` are full names and `statuses` any of completed, failed and cancelled (None: all). Raises
-        `ValidationFailed` for an invalid URL.
+        `ValidationFailed` for an invalid URL, and `InvalidArguments` for an unknown status.
         """
         body: dict[str, Any] = {"url": url, "rotate": rotate}
         if jobs is not None:
             body["jobs"] = list(jobs)
         if statuses is not None:
-            body["statuses"] = list(statuses)
+            body["statuses"] = statuses_of(statuses)
         # Not repeated automatically: the answer to a second request would not contain the secret.
         return read(WebhookItem, await self.request("PUT", _path(room, name), body, resend=False))
 

@@ -2,7 +2,7 @@
 
 import builtins
 import os
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -10,7 +10,16 @@ from typing import Any, TypeVar
 
 from treadle.client.completed import as_they_end, checked_handles
 from treadle.client.handle import TaskHandle
-from treadle.client.requests import Listing, Requester, job_path, path_part, path_parts, query_of, tasks_path
+from treadle.client.requests import (
+    Listing,
+    Requester,
+    job_path,
+    path_part,
+    path_parts,
+    query_of,
+    statuses_of,
+    tasks_path,
+)
 from treadle.encryption.fields import opened_task, opened_texts
 from treadle.ids import task_id_of
 from treadle.transport.answers import read, reading
@@ -20,7 +29,7 @@ from treadle.wire.filters import TaskFilter
 from treadle.wire.ids import GivenId
 from treadle.wire.jobs import JobItem
 from treadle.wire.server import NewToken, SigningKeys, Stats, TokenItem, Whoami
-from treadle.wire.status import Status
+from treadle.wire.status import AnyStatus, Status
 from treadle.wire.targets import TargetItem
 from treadle.wire.tasks import TaskItem
 from treadle.wire.workers import WorkerItem
@@ -56,7 +65,7 @@ class Queries(Requester):
         where: "str | TaskFilter" = "",
         *,
         room: str | None = None,
-        status: "Status | str | Sequence[Status | str] | None" = None,
+        status: "Status | AnyStatus | Collection[Status | AnyStatus] | None" = None,
         job: str | None = None,
         target: str | None = None,
         worker: GivenId | None = None,
@@ -71,15 +80,14 @@ class Queries(Requester):
         `where` is a filter in the language of docs/filters.md, such as `"status:failed ended:<1h"`; a keyword argument
         overrides the same condition in it. `worker` is an id or a name; `tag` is `key` or `key=value`, nested as
         `region.name=eu`; `id` is the beginning of the task's id; `text` is part of its id, job's name, payload or
-        error. Raises `FilterError` for a filter that can't be parsed.
+        error. Raises `FilterError` for a filter that can't be parsed, and `InvalidArguments` for an unknown status.
         """
         from treadle.filters import parse
 
-        statuses = [status] if isinstance(status, str) else status
         wanted = parse(where) if isinstance(where, str) else where
         params = query_of(wanted)
         named = {
-            "status": ",".join(statuses) if statuses else None,
+            "status": ",".join(statuses_of(status)) if status else None,
             "job": job,
             "target": target,
             "worker": worker,

@@ -1,6 +1,6 @@
 """What each part of the client uses to ask the server: requests, and lists page by page."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from treadle.encryption.fields import opened_task
@@ -13,6 +13,7 @@ from treadle.wire.fields import Model
 from treadle.wire.filters import TaskFilter
 from treadle.wire.ids import GivenId
 from treadle.wire.pages import MOST_OF_PAGE, PAGE, Page
+from treadle.wire.status import Status
 from treadle.wire.tasks import TaskItem
 
 if TYPE_CHECKING:
@@ -26,6 +27,14 @@ def query_of(wanted: TaskFilter) -> dict[str, Any]:
     """Return a filter as the query parameters of a list of tasks."""
     params = wanted.model_dump(mode="json", exclude_none=True)
     return {name: ",".join(value) if name == "status" else value for name, value in params.items()}
+
+
+def statuses_of(given: str | Iterable[str]) -> list[Status]:
+    """Return one status or several as a list. Raises `InvalidArguments` for a word that is none."""
+    try:
+        return [Status(name) for name in ([given] if isinstance(given, str) else given)]
+    except ValueError as error:
+        raise InvalidArguments(f"status: {error}: write one of {', '.join(Status)}") from None
 
 
 def path_part(given: GivenId) -> str:

@@ -44,6 +44,9 @@ Ended: TypeAlias = Literal["completed", "failed", "cancelled"]
 Leased: TypeAlias = Literal["claimed", "running"]
 """One of `LEASED`, in words."""
 
+AnyStatus: TypeAlias = Literal["scheduled", "blocked", "pending", "paused"] | Leased | Ended
+"""One of `Status`, in words."""
+
 TERMINAL = frozenset(map(Status, get_args(Ended)))
 """The statuses that a task leaves only by the explicit verbs resume, resolve and rerun."""
 
