@@ -20,6 +20,7 @@ from treadle_server.checkup.database import of_sqlite
 from treadle_server.cli import migrate
 from treadle_server.errors import ValidationFailed
 from treadle_server.settings import Settings
+from treadle_server.store.sqlite.lock import hold_lock
 from treadle_server.testing import serve
 
 
@@ -260,3 +261,20 @@ def test_a_directory_that_is_roots_may_be_used(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(private.Path, "stat", stat_of)
 
     assert private.make_directory(tmp_path, name="it", setting="--data-dir") == tmp_path
+
+
+def test_a_directory_may_lie_as_deep_as_the_system_allows(tmp_path: Path) -> None:
+    """`Path.mkdir` makes parents by calling itself: a thousand of them were a RecursionError."""
+    (tmp_path / "file").touch()
+    for first in "ab":
+        deep = tmp_path.joinpath(first, *1500 * "a")
+        if first == "a":
+            assert private.make_directory(deep, name="it", setting="TREADLE_DATA_DIR") == deep
+        else:
+            with hold_lock(make_url(f"sqlite:///{deep}/x.db")):
+                (deep / "x.db-server").unlink()
+        assert oct(stat.S_IMODE((tmp_path / first).stat().st_mode)) == "0o700"
+        os.removedirs(deep)  # what removes it else calls itself too
+
+    with pytest.raises(ValidationFailed, match=r"it .*file/b/c can't be used \(.*file is not a directory\)"):
+        private.make_directory(tmp_path / "file/b/c", name="it", setting="TREADLE_DATA_DIR")

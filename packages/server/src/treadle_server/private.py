@@ -8,6 +8,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable
+from itertools import takewhile
 from pathlib import Path
 
 from treadle_server.errors import ValidationFailed
@@ -24,7 +25,7 @@ def make_directory(path: Path, *, name: str, setting: str) -> Path:
     be created or written, or belongs to another user.
     """
     try:
-        _make(path)
+        make_with_parents(path)
         _check_owner(path, name, setting)
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(0, "no permission to write")
@@ -116,14 +117,16 @@ def close_to_others(path: Path) -> None:
         path.chmod(mode & ~OTHERS)
 
 
-def _make(path: Path) -> None:
-    """Create the directory and each missing parent, with the same permissions."""
-    if path.is_dir():
-        return
-    if path.exists():
-        raise NotADirectoryError(errno.ENOTDIR, f"{path} is not a directory")
-    _make(path.parent)
-    path.mkdir(mode=DIRECTORY, exist_ok=True)
+def make_with_parents(path: Path) -> None:
+    """Create the directory and each missing parent for this user only. Raises `NotADirectoryError`, and any `OSError`.
+
+    Not as `Path.mkdir` does, which calls itself for each parent and fails for a thousand of them.
+    """
+    missing = list(takewhile(lambda one: not one.is_dir(), (path, *path.parents)))
+    for one in reversed(missing):
+        if one.exists() and not one.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, f"{one} is not a directory")
+        one.mkdir(mode=DIRECTORY, exist_ok=True)
 
 
 def _is_mine(path: Path) -> bool:

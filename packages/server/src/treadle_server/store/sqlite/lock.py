@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy.engine import URL
 
 from treadle_server.errors import ValidationFailed
-from treadle_server.private import FILE
+from treadle_server.private import FILE, make_with_parents
 from treadle_server.store.sqlite.places import file_of
 
 
@@ -34,7 +34,7 @@ def hold_lock(url: URL) -> Iterator[None]:
     file = file_of(url)
     path = Path(f"{file}-server")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_with_parents(path.parent)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE)
     except OSError as error:
         raise ValidationFailed(
