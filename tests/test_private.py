@@ -208,8 +208,19 @@ def test_what_may_not_be_written_is_refused_before_it_is_opened_so_that_nothing_
     closed, real = {file}, os.access
     monkeypatch.setattr(os, "access", lambda path, mode: real(path, mode) and path not in closed)
 
-    with pytest.raises(ValidationFailed, match=r"the database .*treadle\.db can't be written: make it writable, or"):
+    with pytest.raises(
+        ValidationFailed, match=r"the database .*treadle\.db can't be written \(no permission to write\): make it writ"
+    ):
         create_app(settings)
+    real_statvfs = os.statvfs
+    with monkeypatch.context() as read_only:
+        read_only.setattr(os, "statvfs", lambda path: os.statvfs_result([*real_statvfs(path)[:8], os.ST_RDONLY, 255]))
+        with pytest.raises(
+            ValidationFailed, match=r"treadle\.db can't be written \(its disk is mounted read-only\): mak"
+        ):
+            create_app(settings)
+        [found] = [one for one in of_sqlite(make_url(f"sqlite:///{file}"), tmp_path) if isinstance(one, Finding)]
+        assert found.detail.endswith("it is not writable: its disk is mounted read-only")
 
     assert [path.name for path in tmp_path.glob("treadle.db*")] == ["treadle.db"]
     closed.clear()

@@ -17,6 +17,9 @@ DIRECTORY, FILE = 0o700, 0o600
 OTHERS = 0o077
 """The permission bits of group and others."""
 
+READ_ONLY = getattr(os, "ST_RDONLY", 1)
+"""The flag of a disk that is mounted read-only."""
+
 
 def make_directory(path: Path, *, name: str, setting: str) -> Path:
     """Create the directory and its missing parents for this user only, and return it.
@@ -28,7 +31,7 @@ def make_directory(path: Path, *, name: str, setting: str) -> Path:
         make_with_parents(path)
         _check_owner(path, name, setting)
         if not os.access(path, os.W_OK | os.X_OK):
-            raise PermissionError(0, "no permission to write")
+            raise PermissionError(0, why_not_writable(path))
     except OSError as error:
         raise ValidationFailed(
             f"{name} {path} can't be used ({error.strerror or error}): make it writable, or choose another with"
@@ -70,7 +73,16 @@ def check_writable(path: Path, *, name: str, setting: str, sides: Iterable[str] 
     """
     for one in (path, *(path.with_name(path.name + side) for side in sides)):
         if os.path.exists(one) and not os.access(one, os.W_OK):  # noqa: PTH110 - Path.exists raises for too long a name
-            raise ValidationFailed(f"{name} {one} can't be written: make it writable, or choose another with {setting}")
+            raise ValidationFailed(
+                f"{name} {one} can't be written ({why_not_writable(one)}): make it writable, or choose another with"
+                f" {setting}"
+            )
+
+
+def why_not_writable(path: Path) -> str:
+    """Return why what is there can't be written, after the system has said so: it has one answer for both reasons."""
+    is_locked = hasattr(os, "statvfs") and os.statvfs(path).f_flag & READ_ONLY
+    return "its disk is mounted read-only" if is_locked else "no permission to write"
 
 
 def read_file(path: Path, *, name: str, setting: str) -> str | None:

@@ -16,6 +16,7 @@ from treadle.wire.amounts import in_bytes
 from treadle.wire.findings import Check, Finding, Seen
 from treadle_server.checkup import counts, disk, postgres, schema, snapshots
 from treadle_server.errors import StoreUnavailable
+from treadle_server.private import why_not_writable
 from treadle_server.store.connections import postgres_engine
 from treadle_server.store.failures import FAILURES_EXPLAINED, advice_on, in_brief
 from treadle_server.store.sqlite.places import LONE_LOG, SIDES, file_of, lone_log
@@ -57,8 +58,8 @@ def of_sqlite(url: URL, data_dir: Path) -> Seen:
             Finding("database", "fail", f"{told}: at least {needed} is needed", "use a Python with a newer SQLite"),
         ]
     if (closed := _not_writable(path)) is not None:
-        means = f"{told}: {'it' if closed == path else closed} is not writable"
-        return [*seen, Finding("database", "fail", means, "check its permissions")]
+        means = f"{told}: {'it' if closed == path else closed} is not writable: {why_not_writable(closed)}"
+        return [*seen, Finding("database", "fail", means, "make it writable for the server's user, or move it")]
     if tables and not _has_log(path) and not _is_in_wal_mode(path):
         advice = "start a server, which sets it; if it is on a network file system, move it to a local disk"
         means = f"{told}: its journal mode is not WAL, so readers block the writer"

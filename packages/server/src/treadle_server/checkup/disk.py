@@ -5,6 +5,7 @@ from pathlib import Path
 
 from treadle.wire.amounts import in_bytes
 from treadle.wire.findings import Finding, Seen
+from treadle_server.private import READ_ONLY
 
 MB = 1000**2
 TOO_LITTLE = 100 * MB
@@ -15,9 +16,6 @@ LITTLE = 1024 * MB
 
 FEW_FILES = 1000
 """Files that can still be made, below which it is soon full as well: artifacts are files."""
-
-READ_ONLY = getattr(os, "ST_RDONLY", 1)
-
 
 OF_ARTIFACTS = "the directory of artifacts"
 

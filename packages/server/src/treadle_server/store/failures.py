@@ -96,7 +96,8 @@ _ADVICE = {
     sqlite3.SQLITE_CANTOPEN: "the database's file can't be opened: check its path, and the permissions there",
     sqlite3.SQLITE_NOTADB: "the database's file is not an SQLite file: check its path",
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
-    sqlite3.SQLITE_READONLY: "the database is not writable: check the permissions of its file and directory",
+    sqlite3.SQLITE_READONLY: "the database is not writable: check the permissions of its file and directory, and"
+    " whether its disk is mounted read-only",
     "25006": TAKES_NO_WRITES,
     "28000": _STRANGER,
     "28P01": _STRANGER,
