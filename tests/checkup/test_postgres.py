@@ -43,6 +43,15 @@ def test_a_postgresql_that_does_not_sync_is_found_g1(examined: Examine, spoilt_u
     assert "synchronous_commit = on" in acknowledged.advice
 
 
+def test_a_database_whose_sessions_keep_no_foreign_keys_is_found(examined: Examine, spoilt_url: str) -> None:
+    execute(spoilt_url, f'ALTER DATABASE "{name_of(spoilt_url)}" SET session_replication_role = replica')
+
+    [finding] = [one for one in examined()["database"] if "foreign keys" in one.detail]
+
+    assert (finding.grade, finding.detail) == ("fail", "session_replication_role is replica: foreign keys are not kept")
+    assert finding.advice == "set session_replication_role = origin, for the server, the database and the role"
+
+
 def test_its_version_size_and_disk_are_told(examined: Examine) -> None:
     found = examined()
 

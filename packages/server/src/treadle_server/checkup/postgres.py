@@ -27,14 +27,15 @@ def look(connection: Connection) -> list[Finding]:
     if version < OLDEST:
         found.append(Finding("database", "warn", f"PostgreSQL {version // 10_000} is no longer maintained",
                              f"upgrade it to {OLDEST // 10_000} or later"))  # fmt: skip
-    for setting, bad, means in (
-        ("fsync", "off", "a power cut can destroy the database"),
-        ("synchronous_commit", "off", "a crash loses what was acknowledged in the last moment before it (G1)"),
-        ("full_page_writes", "off", "a power cut can leave half-written pages"),
+    for setting, bad, good, means in (
+        ("fsync", "off", "on", "a power cut can destroy the database"),
+        ("synchronous_commit", "off", "on", "a crash loses what was acknowledged in the last moment before it (G1)"),
+        ("full_page_writes", "off", "on", "a power cut can leave half-written pages"),
+        ("session_replication_role", "replica", "origin", "foreign keys are not kept"),
     ):
         if _show(connection, setting) == bad:
             found.append(Finding("database", "fail", f"{setting} is {bad}: {means}",
-                                 f"set {setting} = on, for the server, the database and the role"))  # fmt: skip
+                                 f"set {setting} = {good}, for the server, the database and the role"))  # fmt: skip
     if (encoding := _show(connection, "server_encoding")) != ENCODING:
         found.append(Finding("database", "fail", f"its encoding is {encoding}: tasks with text beyond it fail",
                              f"`treadle copy` it to one with ENCODING '{ENCODING}'"))  # fmt: skip
