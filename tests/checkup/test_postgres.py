@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import asyncpg
 import pytest
@@ -50,6 +51,21 @@ def test_a_database_whose_sessions_keep_no_foreign_keys_is_found(examined: Exami
 
     assert (finding.grade, finding.detail) == ("fail", "session_replication_role is replica: foreign keys are not kept")
     assert finding.advice == "set session_replication_role = origin, for the server, the database and the role"
+
+
+def test_few_connections_are_needed(examined: Examine, spoilt_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each check had one of its own: where few were left, some of the checks themselves found no more."""
+    made, connect = list[str](), asyncpg.connect
+
+    async def counted(*given: Any, **named: Any) -> Any:
+        made.append("")
+        return await connect(*given, **named)
+
+    monkeypatch.setattr(asyncpg, "connect", counted)
+    found = examined()
+
+    assert {"database", "migrations", "counts", "snapshots", "clocks"} <= found.keys()
+    assert len(made) == 2
 
 
 def test_its_version_size_and_disk_are_told(examined: Examine) -> None:

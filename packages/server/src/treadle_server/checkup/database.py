@@ -27,6 +27,9 @@ Examine = Callable[[Connection], list[Finding]]
 OLDEST_SQLITE = (3, 38, 0)
 """The first one that has what the statements need (`->>`)."""
 
+CONNECTIONS = 2
+"""To PostgreSQL at once: to count the tasks takes long, and what else is looked at does not wait for that."""
+
 STATEMENT_TIMEOUT = 60_000
 """Milliseconds after which PostgreSQL ends a statement that nobody waits for any more."""
 
@@ -111,11 +114,6 @@ def _in_sqlite(path: Path, name: str, look: Examine) -> Seen:
 async def of_postgres(url: URL) -> Seen:
     """Reach PostgreSQL, and return what there is to look at in it."""
     name = shown(url)
-    try:
-        told = await _in_postgres(url, _size)
-    except (DBAPIError, PoolTimeout, OSError) as error:
-        advice = advice_on(error) or "check that it is running, TREADLE_DATABASE_URL, and the network in between"
-        return [Finding("database", "fail", f"{name} does not answer ({in_brief(error)})", advice)]
     looks: dict[str, Examine] = {
         "database": postgres.look,
         "disk": postgres.look_at_disk,
@@ -124,32 +122,53 @@ async def of_postgres(url: URL) -> Seen:
         "snapshots": snapshots.look_at_sessions,
         "clocks": postgres.look_at_clock,
     }
+    database = _Postgres(url, len(looks))
+    try:
+        told = await database.examine(_size)
+    except BaseException as error:
+        await database.close()
+        if not isinstance(error, DBAPIError | PoolTimeout | OSError):
+            raise
+        advice = advice_on(error) or "check that it is running, TREADLE_DATABASE_URL, and the network in between"
+        return [Finding("database", "fail", f"{name} does not answer ({in_brief(error)})", advice)]
     return [
         *(Finding(one.check, one.grade, f"{name}, {one.detail}", one.advice) for one in told),
-        *(Check(name, partial(_look_in_postgres, url, name, look)) for name, look in looks.items()),
+        *(Check(name, partial(database.look, name, look)) for name, look in looks.items()),
     ]
 
 
-async def _look_in_postgres(url: URL, name: str, look: Examine) -> Seen:
-    try:
-        with FAILURES_EXPLAINED:
-            return await _in_postgres(url, look)
-    except StoreUnavailable as error:
-        return [Finding(name, "fail", error.detail)]
+class _Postgres:
+    """PostgreSQL, over as few connections as let the checks go on beside one that takes long."""
 
+    def __init__(self, url: URL, looks: int) -> None:
+        self._engine = postgres_engine(url, size=CONNECTIONS)
+        self._left = looks
 
-async def _in_postgres(url: URL, look: Examine) -> list[Finding]:
-    engine = postgres_engine(url, size=1)
-    try:
-        async with engine.connect() as connection:
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._engine.dispose()
+
+    async def look(self, name: str, look: Examine) -> Seen:
+        """Look at one thing; the last of the looks closes the connections."""
+        try:
+            with FAILURES_EXPLAINED:
+                return await self.examine(look)
+        except StoreUnavailable as error:
+            return [Finding(name, "fail", error.detail)]
+        finally:
+            self._left -= 1
+            if not self._left:
+                await self.close()
+
+    async def examine(self, look: Examine) -> list[Finding]:
+        """Look at one thing, in a snapshot of its own."""
+        async with self._engine.connect() as connection:
             await connection.execution_options(
                 isolation_level="REPEATABLE READ", postgresql_readonly=True, postgresql_deferrable=False
             )
             await connection.execute(text(f"SET LOCAL statement_timeout = {STATEMENT_TIMEOUT}"))
             await connection.execute(text("SET LOCAL enable_seqscan = on"))
             return await connection.run_sync(look)
-    finally:
-        await engine.dispose()
 
 
 def _size(connection: Connection) -> list[Finding]:
