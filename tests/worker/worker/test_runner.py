@@ -132,6 +132,25 @@ async def test_g5_code_with_a_target_begins_without_an_answer_when_its_lease_has
     assert "beat" not in scene.told
 
 
+async def test_a_claim_that_can_not_be_read_keeps_no_other_from_being_begun(caplog: pytest.LogCaptureFixture) -> None:
+    """It cost the connection, with all that was under way on it, and came again over the next one."""
+    odd: list[Any] = [
+        *(
+            {name: value for name, value in CLAIM.items() if name != left_out}
+            for left_out in ("id", "run_id", "job_name")
+        ),
+        *(CLAIM | {"id": "odd", **wrong} for wrong in ({"weight": "x"}, {"seconds_left": "x"}, {"run_id": []})),
+        *(None, "t", 7, []),
+    ]
+    async with staged() as scene, asyncio.timeout(20):
+        scene.runner.take([*odd, CLAIM], monotonic())
+        await scene.begun.wait()
+
+        assert [held.key for held in scene.leases.held.values()] == [("t", 0)]
+
+    assert len([one for one in caplog.messages if "a claim can't be read" in one]) == len(odd)
+
+
 async def test_g5_seconds_that_may_have_passed_before_the_claim_was_read_count_as_passed() -> None:
     """The last answer came 40 s ago: of 60 s of the lease 20 are known to be left, and the lease is renewed first."""
     async with staged() as scene, asyncio.timeout(20):

@@ -65,7 +65,7 @@ class Held:
     def __init__(self, claim: dict[str, Any], since: float) -> None:
         self.claim: dict[str, Any] = claim
         self.key: RunKey = (claim["id"], claim["run_id"])
-        self.weight: int = claim.get("weight") or 1
+        self.weight: int = int(claim.get("weight") or 1)
         self.has_target: bool = claim.get("target") is not None
         self.length: float = _length(claim)
         """Seconds that a renewal lasts; for a lease that can't be renewed, how long it lasts in all."""

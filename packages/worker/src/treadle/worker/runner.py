@@ -15,6 +15,7 @@ from treadle.tasks import endings
 from treadle.tasks.definition import Task
 from treadle.tasks.dependencies import payload_of
 from treadle.tasks.endings import Ending
+from treadle.transport.answers import UNREADABLE, wrong_in
 from treadle.wire.log_lines import bind
 from treadle.worker.calls import Caller
 from treadle.worker.credentials import Credentials
@@ -109,17 +110,24 @@ class Runner:
     def take(self, claims: list[dict[str, Any]], since: float) -> None:
         """Begin claims, or let them wait for room; a draining worker hands them back.
 
-        `since` is a time, by the local monotonic clock, before which the server did not write them.
+        `since` is a time, by the local monotonic clock, before which the server did not write them. One that can't be
+        read is left alone: the server takes it back when it is not started.
         """
         if self.is_draining:
             self._give_back([{"task_id": claim["id"], "run_id": claim["run_id"]} for claim in claims])
             return
         for claim in claims:
-            if (claim["id"], claim["run_id"]) in self._leases.held:
-                # A run is claimed only once: if a repeated push were accepted, its code would run twice at the same
-                # time.
+            try:
+                key, _ = (claim["id"], claim["run_id"]), claim["job_name"]
+                if key in self._leases.held:
+                    # A run is claimed only once: if a repeated push were accepted, its code would run twice at the same
+                    # time.
+                    continue
+                held = self._leases.add(claim, since)
+            except UNREADABLE as error:
+                # The connection stays: it carries all other runs, and over the next one this claim would come again.
+                log.error("a claim can't be read (%s): check the server's version", wrong_in(error))  # noqa: TRY400
                 continue
-            held = self._leases.add(claim, since)
             if self._waiting or self._used + held.weight > self._concurrency:
                 self._waiting.append(held)
                 held.stop_code = partial(self._stop_waiting, held)
