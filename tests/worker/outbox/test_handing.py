@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from tests.worker.outbox.conftest import note, rows, submitted, write
-from treadle import Client, Options
+from treadle import Client, Options, outbox
 from treadle.client.submit_batcher import SubmitBatcher
 from treadle.errors import ConnectionFailed, InvalidArguments, TooManyRequests, problem_named
 from treadle.outbox import Relay, handing, relay
@@ -142,3 +142,24 @@ def noted_limits(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.Timeout]:
 
     monkeypatch.setattr(handing, "asyncio", SimpleNamespace(**{**vars(asyncio), "timeout_at": noted}))
     return limits
+
+
+async def test_f6_a_row_that_is_longer_than_what_is_taken_at_once_has_more_time(
+    shop: AsyncEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a slow line carries less in a minute it was sent again and again, and no row behind it was looked at."""
+    limits, given = noted_limits(monkeypatch), list[float]()
+    async with shop.begin() as connection:
+        long, *_ = await outbox.submit_many(connection, [note.bind(1, "x" * 5_000_000), note.bind(2)])
+
+    async def never(*_: Any, **__: Any) -> Any:
+        now = asyncio.get_running_loop().time()
+        given.append((limits[-1].when() or 0) - now)
+        limits[-1].reschedule(now)
+        return await asyncio.Event().wait()
+
+    monkeypatch.setattr(SubmitBatcher, "add", never)
+    with pytest.raises(ConnectionFailed, match=rf"more than 300 s for task {long} of 5,000,\d{{3}} characters"):
+        await Relay(shop, client=client).run_once()
+
+    assert [200 < seconds < 301 for seconds in given] == [True]

@@ -27,12 +27,13 @@ from treadle.errors import (
     problem_named,
 )
 from treadle.ids import id_text
-from treadle.outbox.rows import Row, not_utf8
+from treadle.outbox.rows import MOST_CHARACTERS, Row, not_utf8
 from treadle.wire.amounts import counted
 from treadle.wire.names import InvalidRoom, parse_room
 
 SECONDS = 60.0
-"""Seconds to wait for a batch's answers; after that the same rows may be sent again."""
+"""Seconds to wait for a batch's answers, or for those of each million characters if a single row has more; after that
+the same rows may be sent again."""
 
 _OF_ALL = (Unauthorized, StoreUnavailable, RouteNotFound, MethodNotAllowed)
 """Problems that are not about a single row: with them all rows wait."""
@@ -67,11 +68,14 @@ async def hand_over(client: Client, rows: Sequence[Row]) -> HandingOutcome:
     over by then, and are the same tasks when they are sent again.
     """
     outcome = HandingOutcome()
-    ends_at = asyncio.get_running_loop().time() + SECONDS
+    characters = sum(len(row.body) for row in rows)
+    seconds = SECONDS * max(1.0, characters / MOST_CHARACTERS)
+    ends_at = asyncio.get_running_loop().time() + seconds
     for room, several in groupby(rows, key=lambda row: row.room):
         await _submit(client, room, list(several), outcome, ends_at)
     if outcome.is_late:
-        late = ConnectionFailed(f"the server took more than {SECONDS:.0f} s for {counted(len(rows), 'row')}")
+        what = counted(len(rows), "row") if len(rows) > 1 else f"task {rows[0].id} of {characters:,} characters"
+        late = ConnectionFailed(f"the server took more than {seconds:.0f} s for {what}")
         if not (outcome.handed or outcome.refused):
             raise late
         noted = {row.seq for row in outcome.handed} | {row.seq for row, _ in (*outcome.refused, *outcome.left)}
