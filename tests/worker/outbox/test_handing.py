@@ -12,6 +12,8 @@ from treadle import Client, Options, outbox
 from treadle.client.submit_batcher import SubmitBatcher
 from treadle.errors import ConnectionFailed, InvalidArguments, TooManyRequests, problem_named
 from treadle.outbox import Relay, handing, relay
+from treadle.outbox import rows as outbox_rows
+from treadle.outbox.table import TABLE
 
 pytestmark = pytest.mark.anyio
 
@@ -163,3 +165,16 @@ async def test_f6_a_row_that_is_longer_than_what_is_taken_at_once_has_more_time(
         await Relay(shop, client=client).run_once()
 
     assert [200 < seconds < 301 for seconds in given] == [True]
+
+
+async def test_f6_of_the_rows_that_wait_only_those_that_others_depend_on_are_read(
+    shop: AsyncEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *_ = await write(shop, range(20))
+    read = list[str]()
+    async with shop.begin() as connection:
+        *_, last = await connection.run_sync(outbox_rows.take, TABLE, 0, 99, 99)
+        monkeypatch.setattr(outbox_rows, "id_text", lambda one: read.append(one) or one.lower())
+        found = await connection.run_sync(outbox_rows.waiting_elsewhere, TABLE, [last], {first, SAME})
+
+    assert (found, read) == ({first}, [first])

@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Delete, Table, Update, delete, func, select, update
 
 from treadle.ids import id_text
-from treadle.outbox.rows import Row, as_row, check_table, readable, text_of
+from treadle.outbox.rows import Row, among, as_row, check_table, readable, text_of
 from treadle.outbox.table import TABLE
 from treadle.wire.ids import GivenId
-
-_MOST_IDS = 10_000
-"""The most ids in one statement: SQLite and asyncpg allow 32,766 and 32,767 parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +68,4 @@ def _change(connection: Connection, table: Table, change: Update | Delete, ids: 
     refused = change.where(table.c.refused_at.is_not(None))
     if ids is None:
         return connection.execute(refused).rowcount
-    given = sorted(set(map(id_text, ids)))
-    portions = (given[first : first + _MOST_IDS] for first in range(0, len(given), _MOST_IDS))
-    return sum(connection.execute(refused.where(func.lower(table.c.id).in_(one))).rowcount for one in portions)
+    return sum(connection.execute(refused.where(one)).rowcount for one in among(table.c.id, set(map(id_text, ids))))

@@ -244,9 +244,8 @@ class Relay:
     async def _take(self, do: Do, after: int, last: int) -> tuple[list[Row], set[str]]:
         """Take the next rows, and if some depend on others, the ids of those that wait elsewhere."""
         rows: list[Row] = await do(take, self._table, after, last, self._batch)
-        if not any(map(dependencies, rows)):
-            return rows, set()
-        return rows, await do(waiting_elsewhere, self._table, rows)
+        needed = set[str]().union(*map(dependencies, rows))
+        return rows, await do(waiting_elsewhere, self._table, rows, needed) if needed else set()
 
     async def _hand(self, client: Client, rows: list[Row], elsewhere: set[str]) -> HandingOutcome:
         """Hand rows over; if the relay is stopped meanwhile and it takes too long, leave them as they are."""

@@ -1,7 +1,7 @@
 """The relay's queries on the outbox: the next rows, and what became of them."""
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -41,6 +41,9 @@ MOST_CHARACTERS: Final = 1_000_000
 They go in one request, which has a minute. Those with 8 MB were never done with where 100 KB/s go through, and were
 sent again without an end.
 """
+
+MOST_IDS: Final = 10_000
+"""The most ids in one statement: SQLite and asyncpg allow 32,766 and 32,767 parameters."""
 
 _TIMES = datetime(1, 1, 2, tzinfo=UTC).replace(tzinfo=None), datetime(9999, 12, 30, tzinfo=UTC).replace(tzinfo=None)
 """The first and the last of Python's times; not `datetime.min` and `max`, which asyncpg takes for infinity."""
@@ -134,17 +137,27 @@ def take(connection: Connection, table: Table, after: int, last: int, most: int)
     return [as_row(one) for one in found]
 
 
-def waiting_elsewhere(connection: Connection, table: Table, rows: Sequence[Row]) -> set[str]:
-    """Return the ids, in lower case, of waiting rows before the last of these that are none of these.
+def waiting_elsewhere(connection: Connection, table: Table, rows: Sequence[Row], ids: Collection[str]) -> set[str]:
+    """Return which of the ids, in lower case, are those of waiting rows before the last of these and none of these.
 
     They had to wait, or another relay hands them over at the moment.
     """
     c = table.c
-    found = connection.execute(
-        select(c.seq, *readable(connection, table, "id")).where(c.refused_at.is_(None), c.seq < rows[-1].seq)
-    )
     ours = {row.seq for row in rows}
-    return {id_text(text_of(one.id)) for one in found if one.seq not in ours}
+    waiting = select(c.seq, *readable(connection, table, "id")).where(c.refused_at.is_(None), c.seq < rows[-1].seq)
+    return {
+        id_text(text_of(one.id))
+        for is_one in among(c.id, ids)
+        for one in connection.execute(waiting.where(is_one))
+        if one.seq not in ours
+    }
+
+
+def among(column: ColumnElement[Any], ids: Collection[str]) -> Iterator[ColumnElement[bool]]:
+    """Yield conditions, one for each statement, that the column is one of the ids, which are in lower case."""
+    given = sorted(ids)
+    for first in range(0, len(given), MOST_IDS):
+        yield func.lower(column).in_(given[first : first + MOST_IDS])
 
 
 def note_outcomes(
