@@ -1,5 +1,6 @@
 """A process that code keeps alive after its command has ended says what it waits for."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -43,3 +44,15 @@ def test_a_process_that_waits_for_a_thread_names_it(tmp_path: Path) -> None:
     assert "left called sys.exit when it was imported" in told[0]
     assert told[1].startswith("The command has ended, but its process waits for reads-its-input: start a thread")
     assert (rest, code) == ("", 1)
+
+
+def test_a_process_that_waits_for_a_thread_is_ended_by_a_further_signal(tmp_path: Path) -> None:
+    """What serves has stopped by then, and all is stored."""
+    (tmp_path / "left.py").write_text(MODULE)
+    command = [sys.executable, "-c", "from treadle.cli import main; main()", "worker", "left"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "its process waits for" in process.stderr.readline() + process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(30) == -signal.SIGTERM
