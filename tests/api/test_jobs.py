@@ -6,7 +6,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.api.rooms import SCHEMA, NewUser, make_room, problem
+from tests.api.rooms import SCHEMA, NewUser, Scoped, make_room, problem
 
 
 def body(**options: object) -> dict[str, object]:
@@ -225,3 +225,40 @@ async def test_jobs_are_listed_newest_first_in_pages(root: httpx.AsyncClient):
 
     assert [job["name"] for job in page["items"]] == ["c", "b"]
     assert (page["total"], page["limit"], page["offset"]) == (4, 2, 1)
+
+
+async def test_a_name_that_is_not_known_is_told_with_a_similar_one_that_may_be_seen(
+    root: httpx.AsyncClient, scoped: Scoped
+) -> None:
+    for room, name in (("lab", "resize"), ("den", "resizes"), ("lab", "sub"), ("@global", "resize")):
+        await root.put(f"/v1/rooms/{room}/jobs", json=body(name=name))
+    den = await scoped("queue:create-task:lab/*", "queue:read:den")
+    lab = await scoped("queue:create-task:lab/*", "queue:read:lab")
+
+    async def told(client: httpx.AsyncClient, name: str, room: str = "lab") -> str:
+        answer = await client.post(f"/v1/rooms/{room}/tasks/{name}", json={"payload": {"n": 1}})
+        assert (answer.status_code, problem(answer)) == (404, "job-not-found")
+        return str(answer.json()["detail"])
+
+    for name, meant in (
+        ("lab:tasks:resise", "lab:tasks:resize"),
+        ("lab:task:resize", "lab:tasks:resize"),
+        ("@global:tasks:rezize", "@global:tasks:resize"),
+        ("resiz", "lab:tasks:resize"),
+        ("lab:tasks:subb", "lab:tasks:sub"),
+    ):
+        assert f" (did you mean {meant}?)" in await told(root, name)
+        assert f" (did you mean {meant}?)" in await told(lab, name)
+    for name in ("lab:tasks:add", "lab:tasks:resizeeeeee", "lab:tasks:re", "add", "::", "x" * 5000):
+        assert "did you mean" not in await told(root, name)
+    assert "did you mean" not in await told(den, "lab:tasks:resise")
+    assert "did you mean den" not in await told(root, "lab:tasks:resizess")
+
+    wanted = {"cron": "* * * * *", "job": "lab:tasks:resise", "payload": {"n": 1}}
+    asked = [
+        await root.get("/v1/rooms/lab/jobs/lab:tasks:resise"),
+        await root.get("/v1/rooms/lab/jobs/lab:tasks:resise/tasks"),
+        await root.put("/v1/rooms/lab/schedules/often", json=wanted),
+        await root.post("/v1/rooms/lab/tasks", json={"tasks": [{"job": "lab:tasks:resise", "payload": {"n": 1}}]}),
+    ]
+    assert [" (did you mean lab:tasks:resize?)" in one.json()["detail"] for one in asked] == 4 * [True]

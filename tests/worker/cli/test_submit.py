@@ -35,3 +35,9 @@ def test_of_a_task_that_goes_on_by_itself_nothing_is_said(command: Command, shop
     shop.report(task, "suspended", step="treadle.sleep", seconds=3600)
 
     assert said_while(command, shop, task)[0].startswith("Error: ")
+
+
+def test_a_job_of_a_similar_name_is_told(command: Command, shop: Shop) -> None:
+    told = command.refused("submit", f"{shop.job}s")
+
+    assert f"there is no job {shop.job}s visible from room @global (did you mean {shop.job}?)" in told

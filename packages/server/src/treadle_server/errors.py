@@ -253,7 +253,13 @@ class DatabaseIsNewer(StoreUnavailable):
     """A newer server has migrated the database, so this one must not write to it."""
 
 
-def no_job(full_name: str, room: str) -> JobNotFound:
-    """Return the error for a job that does not exist, and for one that is not visible from the room."""
+def no_job(full_name: str, room: str, near: str | None = None) -> JobNotFound:
+    """Return the error for a job that does not exist, and for one that is not visible from the room.
+
+    `near` is a visible job with a similar name.
+    """
     who = "a server with `--internal` that" if full_name.startswith(f"{INTERNAL}:") else "a worker that"
-    return JobNotFound(f"there is no job {full_name} visible from room {room}: start {who} has it, or register it")
+    meant = "" if near is None else f" (did you mean {near}?)"
+    return JobNotFound(
+        f"there is no job {full_name} visible from room {room}{meant}: start {who} has it, or register it"
+    )

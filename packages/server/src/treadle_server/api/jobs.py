@@ -38,9 +38,8 @@ async def get(call: Call) -> Response:
     room, name = call.room, call.path("job_name")
     # Not from the catalog: another server of this database may have paused it.
     async with call.ctx.engine.store.read() as connection:
-        [view] = await read_jobs.view(
-            connection, [await read_jobs.by_name(connection, name, room=room)], call.visibility
-        )
+        job = await read_jobs.by_name(connection, name, room=room, visibility=call.visibility)
+        [view] = await read_jobs.view(connection, [job], call.visibility)
     return answer(job_data(view, measured=measured(call.ctx.rates, view)))
 
 

@@ -77,7 +77,7 @@ async def list_in_room(call: Call) -> Response:
 async def list_of_job(call: Call) -> Response:
     """List a job's tasks: those submitted from the room, or all of them if the room is a shared one."""
     room = call.room
-    job = await call.ctx.catalog.find(call.path("job_name"), room=room)
+    job = await call.ctx.catalog.find(call.path("job_name"), room=room, visibility=call.visibility)
     return await _page(call, call.filter(job=job.full_name, room=None if room in SHARED_ROOMS else room))
 
 

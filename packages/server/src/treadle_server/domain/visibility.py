@@ -33,6 +33,10 @@ class Visibility:
         return repr((sorted(self.names), sorted(self.prefixes)))
 
 
+BLIND = Visibility()
+"""No room at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class OwnWorkers:
     """The workers of a user that one of the user's tokens may act as."""

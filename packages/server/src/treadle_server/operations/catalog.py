@@ -10,6 +10,7 @@ from treadle_server.domain.encryption import check_payload
 from treadle_server.domain.jobs import MOST_TEXT, Job
 from treadle_server.domain.lately_used import LatelyUsed
 from treadle_server.domain.tasks import Task
+from treadle_server.domain.visibility import BLIND, Visibility
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import ValidationFailed, no_job
 from treadle_server.operations.checker_process import CheckerProcess
@@ -62,15 +63,15 @@ class Catalog:
             self.forget(full_name)
         return found
 
-    async def find(self, full_name: str, *, room: str) -> Job:
+    async def find(self, full_name: str, *, room: str, visibility: Visibility | None = BLIND) -> Job:
         """Return the job with this full name as seen from `room`, from memory or from the store.
 
-        Raises `JobNotFound`.
+        Raises `JobNotFound`, which names a similar job that may be seen with this `visibility`.
         """
         job = self._jobs.get(full_name)
         if job is None:
             async with self._store.read() as connection:
-                job = await jobs.by_name(connection, full_name, room=room)
+                job = await jobs.by_name(connection, full_name, room=room, visibility=visibility)
             self._keep(job)
         elif not visible_from(room, job.room):
             raise no_job(full_name, room)

@@ -7,7 +7,7 @@ from pydantic_core import from_json
 
 from treadle.wire.options import TaskTraits
 from treadle.wire.schedules import ScheduleContent, SchedulePatch, SchedulePut
-from treadle_server.access.checks import check_create, check_schedule
+from treadle_server.access.checks import check_create, check_schedule, visibility_of
 from treadle_server.access.principal import Principal
 from treadle_server.access.scopes import check_new
 from treadle_server.domain.jobs import Job
@@ -38,7 +38,7 @@ async def set_schedule(
     check_new(wanted.scopes or ())
     first_tick(wanted.cron, wanted.zone, wanted.interval, ctx.now())
     for _ in range(TRIES):
-        job = await ctx.catalog.find(wanted.job, room=room)
+        job = await ctx.catalog.find(wanted.job, room=room, visibility=visibility_of(principal))
         try:
             await check_one(ctx.catalog, job, wanted.payload)
         except InvalidPayload:

@@ -16,12 +16,13 @@ from treadle.wire.options import OF_JOB
 from treadle.wire.sealed import identities, seal_of
 from treadle.wire.status import Status
 from treadle.wire.tasks import MOST_BAGGAGE, MOST_TRACE_STATE, TaskOfMany, TaskSubmit
-from treadle_server.access.checks import check_create, check_task_scopes
+from treadle_server.access.checks import check_create, check_task_scopes, visibility_of
 from treadle_server.access.principal import Principal
 from treadle_server.access.scopes import check_new
 from treadle_server.domain.instants import instant
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task, check_times
+from treadle_server.domain.visibility import BLIND, Visibility
 from treadle_server.engine.commands import SchemaMoved, Submission, Submit, SubmitEach, SubmitOutcome, Submitted
 from treadle_server.engine.commands.submit import UNCHECKED, rows_of
 from treadle_server.errors import (
@@ -67,7 +68,8 @@ async def submit(
     check_create(principal, room, names)
     _check_scopes(principal, (item for _, item in wanted))
     for _ in range(TRIES):
-        jobs = {name: await ctx.catalog.find(name, room=room) for name in names}
+        seen = visibility_of(principal)
+        jobs = {name: await ctx.catalog.find(name, room=room, visibility=seen) for name in names}
         try:
             items = await _checked(ctx, room, [(jobs[name], item) for name, item in wanted])
         except (InvalidPayload, ValidationFailed):
@@ -97,7 +99,7 @@ async def submit_each(
     for _ in range(TRIES):
         if len(taken) == len(wanted):
             break
-        items = await _checked_each(ctx, room, wanted, taken)
+        items = await _checked_each(ctx, room, wanted, taken, visibility_of(principal))
         done = await _run_each(ctx, principal, room, list(items.values()))
         for i, outcome in zip(items, done, strict=True):
             if isinstance(outcome, SchemaMoved):
@@ -218,7 +220,11 @@ async def _existing_ids(ctx: OperationContext, wanted: Iterable[TaskSubmit | Pla
 
 
 async def _checked_each(
-    ctx: OperationContext, room: str, wanted: Sequence[TaskOfMany | PlainTask], taken: dict[int, SubmitOutcome]
+    ctx: OperationContext,
+    room: str,
+    wanted: Sequence[TaskOfMany | PlainTask],
+    taken: dict[int, SubmitOutcome],
+    visibility: Visibility | None,
 ) -> dict[int, Submission]:
     """Return the submissions of tasks that have no outcome yet, by their places; refused ones get their outcome.
 
@@ -236,7 +242,9 @@ async def _checked_each(
             await asyncio.sleep(0)
             breath = monotonic() + BREATH_SECONDS
         try:
-            jobs[i] = job = await ctx.catalog.find(item.job, room=room)
+            # Among many, a similar name is not looked for: all of them may be unknown.
+            seen = visibility if len(wanted) == 1 else BLIND
+            jobs[i] = job = await ctx.catalog.find(item.job, room=room, visibility=seen)
             text = values.text_of(item.payload)
             submission, partly = build(job, room, item, text), job
             if not isinstance(item, PlainTask):
