@@ -104,7 +104,7 @@ async def test_of_an_ended_task_its_end_is_given(asking: Client, working: Workin
     async with working(at_once):
         await handle.wait(90)
 
-    for limit in (90, 0):
+    for limit in (90, 0, -1):
         assert [(state.status, state.result) async for state in handle.follow(limit)] == [("completed", "well")]
 
 

@@ -26,7 +26,7 @@ def double(n: int) -> int:
     return 2 * n
 
 
-@pytest.mark.parametrize("limit", [0.01, timedelta(milliseconds=10), timedelta(0)])
+@pytest.mark.parametrize("limit", [0.01, timedelta(milliseconds=10), timedelta(0), -1])
 async def test_a_wait_ends_after_so_many_seconds_or_a_timedelta(treadle_server: Any, limit: Any) -> None:
     async with Client(treadle_server.url, treadle_server.token) as client:
         handle = await client.submit(double.bind(1))
@@ -35,7 +35,7 @@ async def test_a_wait_ends_after_so_many_seconds_or_a_timedelta(treadle_server: 
                 await waiting(limit)
 
 
-@pytest.mark.parametrize("limit", [0, timedelta(0)])
+@pytest.mark.parametrize("limit", [0, timedelta(0), -1])
 async def test_the_result_of_a_task_that_has_ended_is_there_without_any_time(treadle_server: Any, limit: Any) -> None:
     """It was said that the task had not ended, and went on."""
     async with (
@@ -53,12 +53,12 @@ async def test_the_result_of_a_task_that_has_ended_is_there_without_any_time(tre
             await client.expect(new_task_id()).result(limit)
 
 
-@pytest.mark.parametrize("limit", [nan, "5", True, [1], -1, -0.001, timedelta(-1), -inf])
+@pytest.mark.parametrize("limit", [nan, "5", True, [1]])
 async def test_what_is_no_duration_is_refused_by_name(treadle_server: Any, limit: Any) -> None:
     async with Client(treadle_server.url, treadle_server.token) as client:
         handle = await client.submit(double.bind(1))
         with pytest.raises(
-            InvalidArguments, match=r"timeout=.* is not a duration: give seconds from 0 up, or a timedelta"
+            InvalidArguments, match=r"timeout=.* is not a duration: give a number of seconds, or a timedelta"
         ):
             await handle.result(limit)
 

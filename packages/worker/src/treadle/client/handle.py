@@ -229,11 +229,16 @@ class TaskHandle(Generic[R_co]):
 
 
 def limit_of(timeout: float | timedelta | None) -> float | None:
-    """Return a timeout in seconds, None for no limit. Raises `InvalidArguments` for an invalid duration."""
+    """Return a timeout in seconds, None for no limit; a time that is over counts as 0.
+
+    Raises `InvalidArguments` for an invalid duration.
+    """
     limit = duration(timeout)
-    if timeout is not None and (limit is None or limit < 0):
-        raise InvalidArguments(f"timeout={brief(timeout)} is not a duration: give seconds from 0 up, or a timedelta")
-    return None if limit == inf else limit
+    if timeout is None or limit == inf:
+        return None
+    if limit is None:
+        raise InvalidArguments(f"timeout={brief(timeout)} is not a duration: give a number of seconds, or a timedelta")
+    return max(0.0, limit)
 
 
 def _is_of_before(ending: "asyncio.Future[RawTask]") -> bool:
