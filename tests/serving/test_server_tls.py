@@ -160,6 +160,32 @@ async def test_a_certificate_of_a_trusted_authority_that_does_not_hold_is_refuse
                 await call()
 
 
+async def test_plain_http_at_a_port_for_tls_is_told_with_the_address_that_it_is_g9(secure: Served) -> None:
+    """It was told as a connection that broke, and the address with the number that its name stands for."""
+    plain = f"http{secure.url.removeprefix('https')}"
+
+    async with Client(plain, token=secure.token, patience=0) as client:
+        for call in (client.ping, client.tokens):
+            with pytest.raises(ConnectionFailed, match=f"if it speaks TLS, set TREADLE_URL to {secure.url}$"):
+                await call()
+
+
+async def test_a_handshake_that_is_refused_is_not_told_as_a_server_that_is_away_g9() -> None:
+    """It was advised to start one."""
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"\x15\x03\x03\x00\x02\x02\x28")  # the alert handshake_failure (RFC 8446, 6)
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with Client(url, token="any", patience=0) as client:
+            for call in (client.ping, client.tokens):
+                with pytest.raises(ConnectionFailed, match=rf"^{url} speaks TLS, but not with this client .*HANDSHAKE"):
+                    await call()
+
+
 @pytest.mark.parametrize("text", [None, "no certificate"])
 async def test_authorities_that_can_not_be_read_are_told_and_read_as_soon_as_they_can_g9(
     secure: Served, certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None

@@ -15,7 +15,7 @@ from treadle.client.downloads import download
 from treadle.client.submit_batcher import SubmitBatcher
 from treadle.errors import ConnectionFailed, InvalidArguments, PayloadTooLarge, SocketRefused
 from treadle.transport import http
-from treadle.transport.bearer import bearer_of
+from treadle.transport.bearer import Bearer, bearer_of
 from treadle.transport.http import HttpChannel
 from treadle.transport.retries import HoldCut
 from treadle.transport.session import Session
@@ -45,6 +45,29 @@ async def test_an_address_that_leads_elsewhere_is_told_with_where_to_and_nothing
         async with Client(url, token="any", patience=0) as client:
             with pytest.raises(ConnectionFailed, match=said):
                 await client.create_token("someone")
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ("400 Bad Request", "answers 400: if it speaks TLS, set TREADLE_URL to https://"),
+        ("502 Bad Gateway", "answers 502: it is not ready, or its proxy can't reach it"),
+        ("404 Not Found", "answers 404: is a Treadle server there?"),
+    ],
+)
+async def test_what_a_stranger_answers_is_told_with_what_it_mostly_means(status: str, said: str) -> None:
+    """Many servers answer 400 to plain HTTP at a port for TLS. The address is the one that was given, by its name."""
+    async with listening() as stranger:
+        stranger.answer = f"{status}\r\nContent-Length: 0\r\n\r\n"
+        url = f"http://localhost:{stranger.port}"
+
+        own = Bearer(own=lambda: "own", own_place="a file")
+        channel = HttpChannel((url,), own)
+        with pytest.raises(ConnectionFailed) as failed:
+            await channel.request("GET", "/v1/stats")
+        await channel.close()
+
+    assert str(failed.value).startswith(f"GET {url}/v1/stats {said}")
 
 
 _DEEP = pytest.param("200 OK", '{"items": ' + "[" * 100_000, id="deep")

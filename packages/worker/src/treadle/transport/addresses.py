@@ -9,6 +9,11 @@ from urllib.parse import urlsplit
 _SPEAKS_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE"})
 """OpenSSL's errors, in various versions, for a first answer that is not TLS."""
 
+_BAD_REQUEST = 400
+
+_NOT_READY = frozenset({502, 503, 504})
+"""Statuses of a proxy that gets no answer from the server behind it."""
+
 
 def shuffled(urls: Sequence[str]) -> list[str]:
     """Return the addresses of one cluster in random order, so that its servers share the connections."""
@@ -39,6 +44,20 @@ def redirected(url: str, status: int, location: str) -> str:
     return f"{url} answers {status} and leads to {location[:300]}: {advice}"
 
 
+def broken_off(url: str, error: Exception, proxy: str | None, *, is_new: bool) -> str:
+    """Return the message for a connection that broke; `is_new` if the address has never given an answer."""
+    why = str(error) or type(error).__name__
+    return f"the connection to {url}{through(proxy)} broke before the answer came ({why}){_tls(url) if is_new else ''}"
+
+
+def strange(url: str, status: int) -> str:
+    """Return the advice for an address where something other than a Treadle server answers with this status."""
+    if status in _NOT_READY:
+        return ": it is not ready, or its proxy can't reach it"
+    # Many servers answer 400 to plain HTTP at a port for TLS.
+    return (_tls(url) if status == _BAD_REQUEST else "") or ": is a Treadle server there?"
+
+
 def unreachable(url: str, error: Exception, proxy: str | None = None) -> str:
     """Return the message for a server that can't be reached, or whose certificate is not trusted.
 
@@ -56,4 +75,11 @@ def unreachable(url: str, error: Exception, proxy: str | None = None) -> str:
     if _SPEAKS_NO_TLS.intersection(str(error).replace("]", " ").split()):
         plain = f"http{url.removeprefix('https')}"
         return f"{url} does not speak TLS ({cause}): set TREADLE_URL to {plain}, or TREADLE_TLS_CERT for the server"
+    if "[SSL" in str(error) and "EOF" not in str(error):
+        return f"{url} speaks TLS, but not with this client ({cause}): its log, or its proxy's, says what it wants"
     return f"no server answers at {url} ({cause}): start one with `treadle server`, or set TREADLE_URL"
+
+
+def _tls(url: str) -> str:
+    """Return the advice for an http:// address that may be an https:// one; empty if it is one."""
+    return f": if it speaks TLS, set TREADLE_URL to https{url.removeprefix('http')}" if url.startswith("http:") else ""

@@ -25,7 +25,7 @@ from treadle.errors import (
     problem_named,
 )
 from treadle.transport import buckets
-from treadle.transport.addresses import redirected, shuffled, through, unreachable
+from treadle.transport.addresses import broken_off, redirected, shuffled, strange, through, unreachable
 from treadle.transport.bearer import Bearer, TokenSource, Way, bearer_of
 from treadle.transport.http_client import network_client
 from treadle.transport.older_servers import refuses, without
@@ -236,9 +236,8 @@ class HttpChannel:
             except _NOT_CONNECTED as failed:
                 error = ConnectionFailed(unreachable(url, failed, way.proxy))
             except httpx.RequestError as broken:
-                why = str(broken) or type(broken).__name__
-                place = url + through(way.proxy)
-                raise ConnectionLost(f"the connection to {place} broke before the answer came ({why})") from None
+                is_new = not self._has_answered and not isinstance(broken, httpx.TimeoutException)
+                raise ConnectionLost(broken_off(url, broken, way.proxy, is_new=is_new)) from None
             else:
                 self.answered_at = response.headers.get("Date")
                 return _answer(response, way, operation_at(method, path))
@@ -316,9 +315,11 @@ def _answer(response: httpx.Response, way: Way, asked: Operation | None) -> Any:
         return None
     answer = _object(response)
     if answer is None:
-        raise ConnectionLost(f"{_asked(response)} did not answer with a JSON object: is a Treadle server there?")
+        raise ConnectionLost(f"{_asked(response, way)} did not answer with a JSON object: is a Treadle server there?")
     if asked is not None and not asked.admits(answer):
-        raise ConnectionLost(f"{_asked(response)} answered with JSON that is not a Treadle server's: is one there?")
+        raise ConnectionLost(
+            f"{_asked(response, way)} answered with JSON that is not a Treadle server's: is one there?"
+        )
     return answer
 
 
@@ -326,12 +327,14 @@ def _no_artifact(response: httpx.Response, way: Way) -> ConnectionFailed:
     """Return the error for an answer without the ETag that every server gives: a proxy's or another program's."""
     if response.has_redirect_location:
         return ConnectionFailed(redirected(way.url, response.status_code, response.headers["location"]))
-    return ConnectionLost(f"{_asked(response)} did not answer with an artifact (no ETag): is a Treadle server there?")
+    return ConnectionLost(
+        f"{_asked(response, way)} did not answer with an artifact (no ETag): is a Treadle server there?"
+    )
 
 
-def _asked(response: httpx.Response) -> str:
-    """Return the address that answered, without the parameters, which may be long."""
-    return str(response.url.copy_with(query=None))[:300]
+def _asked(response: httpx.Response, way: Way) -> str:
+    """Return the address that answered, by the name it was given, without the parameters, which may be long."""
+    return str(response.url.copy_with(host=httpx.URL(way.url).host, query=None))[:300]
 
 
 def _is_also_said(response: httpx.Response, asked: Operation | None) -> bool:
@@ -362,13 +365,13 @@ def _refusal(response: httpx.Response, way: Way) -> ProblemError | ConnectionFai
         return way.explained(error) if isinstance(error, Unauthorized) else error
     if response.has_redirect_location:
         return ConnectionFailed(redirected(way.url, response.status_code, response.headers["location"]))
-    said = f"{response.request.method} {_asked(response)}{through(way.proxy)} answers {response.status_code}"
+    said = f"{response.request.method} {_asked(response, way)}{through(way.proxy)} answers {response.status_code}"
     if response.status_code in _TOO_LONG and len(response.url.raw_path) > _LONG:
         return InvalidArguments(f"{said}: the path and the parameters are too long")
     if response.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
         return error_for(problem_named("payload-too-large", f"{said}: a proxy allows less than the server does"))
     kind = ConnectionFailed if response.status_code in _NOT_REACHED else ConnectionLost
-    return kind(f"{said}: is a Treadle server there?")
+    return kind(said + strange(way.url, response.status_code))
 
 
 def _check_line(method: str, headers: Mapping[str, str]) -> None:
