@@ -341,6 +341,8 @@ async def test_a_coroutine_is_told_to_have_tasks_run_in_a_thread(
             worker.run_all()
 
         await asyncio.to_thread(worker.run_all)
+        with pytest.raises(WouldBlock, match=r"use `await asyncio.to_thread\(worker.close\)`"):
+            worker.close()
 
         assert await handle.result(timeout=30) == 6
 

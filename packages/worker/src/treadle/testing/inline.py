@@ -85,11 +85,7 @@ class InlineWorker:
         encrypted task; and `WouldBlock` in a coroutine, where you can use a thread:
         `await asyncio.to_thread(worker.run_all)`.
         """
-        if has_loop():
-            raise WouldBlock(
-                "an event loop is already running in this thread, as in an async test: use"
-                " `await asyncio.to_thread(worker.run_all)`"
-            )
+        _check_thread("run_all")
         link = self._run(self._open())
         ended: list[TaskItem] = []
         while len(ended) < limit and (claims := self._run(link.claim(1, wait=0))):
@@ -97,8 +93,9 @@ class InlineWorker:
         return ended
 
     def close(self) -> None:
-        """Remove the worker from the server."""
+        """Remove the worker from the server. Raises `WouldBlock` in a coroutine, as `run_all` does."""
         if self._http is not None:
+            _check_thread("close")
             self._runner.run(self._close())
         self._runner.close()
 
@@ -206,6 +203,15 @@ class InlineWorker:
             await self._link.close_worker()
         finally:
             await self._http.close()
+
+
+def _check_thread(method: str) -> None:
+    """Raise `WouldBlock` in a thread that runs an event loop."""
+    if has_loop():
+        raise WouldBlock(
+            "an event loop is already running in this thread, as in an async test: use"
+            f" `await asyncio.to_thread(worker.{method})`"
+        )
 
 
 def _aside(work: Coroutine[Any, Any, R]) -> R:
