@@ -312,7 +312,7 @@ async def test_c10_a_bucket_that_a_client_does_not_reach_is_said_to_be_that(
     )
 
     async with Client(url=studio.served.url, token=studio.served.token) as client:
-        with pytest.raises(ConnectionLost, match=r"the download from 127\.0\.0\.1:9 broke .*AWS_ENDPOINT_URL says"):
+        with pytest.raises(ConnectionLost, match=r"from http://127\.0\.0\.1:9 broke .*check its AWS_ENDPOINT_URL"):
             await client.download(task, "a.txt", tmp_path)
 
 

@@ -301,6 +301,18 @@ async def test_c10_an_upload_for_which_there_is_no_connection_left_is_made_again
     await uploader.close()
 
 
+async def test_c10_an_upload_that_a_stranger_answers_names_the_setting_that_leads_there(served: Served) -> None:
+    """As a proxy for https:// answers to http://, when the server doesn't know that it stands behind one."""
+    key = (await _run(served), 0)
+    stranger = httpx.MockTransport(lambda _: httpx.Response(301, headers={"Location": "https://queue.test/"}))
+    uploader = Uploader((served.url,), served.token, mounts={"all://": stranger})
+
+    with pytest.raises(ProtocolMismatch, match=f"^PUT {served.url} answered 301; .* check its TREADLE_PUBLIC_URL"):
+        await uploader.upload(key, Content(b"hello", "data", "text/plain"))
+
+    await uploader.close()
+
+
 async def test_c10_an_upload_that_fails_on_the_way_is_made_again(
     served: Served, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -30,6 +30,6 @@ def refusal(answer: httpx.Response, what: str) -> ProblemError | ConnectionFaile
 def broken(what: str, url: httpx.URL, error: httpx.RequestError, setting: str) -> ConnectionLost:
     """Return the error for a broken connection to where the server says that files are stored."""
     said = str(error) or type(error).__name__
-    advice = f"; the server's {setting} says that files are there: check that setting"
+    advice = f"; the server says that files are there: check its {setting}"
     is_elsewhere = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-    return ConnectionLost(f"{what} {url.netloc.decode()} broke ({said}){advice if is_elsewhere else ''}")
+    return ConnectionLost(f"{what} {url.scheme}://{url.netloc.decode()} broke ({said}){advice if is_elsewhere else ''}")

@@ -43,6 +43,9 @@ SILENCE = 60.0
 STORING = 600.0
 """Seconds that a store may take after the last byte, as it reads a large object once more."""
 
+SETTING = "TREADLE_PUBLIC_URL"
+"""The server's setting for where it is itself."""
+
 
 class _Sent:
     """How far one attempt at an upload has got."""
@@ -171,7 +174,7 @@ async def _send(
     try:
         answer = await plain.request(method, url, headers=headers, content=pieces)
     except httpx.RequestError as error:
-        setting = buckets.SETTING if to_bucket else "TREADLE_PUBLIC_URL"
+        setting = buckets.SETTING if to_bucket else SETTING
         raise buckets.broken("the upload to", httpx.URL(url), error, setting) from None
     if answer.is_success:
         return answer
@@ -185,13 +188,14 @@ def _refusal(answer: "httpx.Response") -> Exception:
         problem = Problem.model_validate_json(answer.content)
     except ValueError:
         problem = None
-    where = f"{answer.request.method} {answer.url.netloc.decode()}"
+    where = f"{answer.request.method} {answer.url.scheme}://{answer.url.netloc.decode()}"
     # A problem that is not ours comes from a proxy, or from a server with no room for another connection.
     if not (problem and problem.is_ours) and (answer.status_code >= 500 or answer.status_code in {408, 429}):
         return ConnectionFailed(f"{where} answered {answer.status_code}")
     if problem is not None:
         return error_for(problem)
-    return ProtocolMismatch(f"{where} answered {answer.status_code}: {answer.text[:300]}")
+    advice = f"the server says that files are there: check its {SETTING}"
+    return ProtocolMismatch(f"{where} answered {answer.status_code}; {advice}: {answer.text[:300]}")
 
 
 def _measure(data: bytes | Path) -> tuple[int, str]:
