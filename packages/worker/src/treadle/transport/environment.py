@@ -74,7 +74,6 @@ def authorities() -> ssl.SSLContext:
         context = httpx.create_ssl_context(trust_env=False)
         context.load_default_certs()
     except OSError as error:
-        raise ConnectionFailed(
-            f"the authorities in SSL_CERT_FILE or SSL_CERT_DIR can't be read ({error}): name a PEM file"
-        ) from None
+        place = f"SSL_CERT_FILE or SSL_CERT_DIR ({file or folder or 'neither is set'})"
+        raise ConnectionFailed(f"the authorities in {place} can't be read ({error}): name a PEM file") from None
     return context
