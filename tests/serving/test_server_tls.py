@@ -21,7 +21,9 @@ from tests.waiting import until
 from tests.worker.conftest import working_at
 from treadle import Client, Context, task
 from treadle.cli.group import treadle
-from treadle.errors import ConnectionFailed
+from treadle.errors import ConnectionFailed, SocketRefused
+from treadle.transport.bearer import Way
+from treadle.transport.dialing import dial
 from treadle_server.serving import server
 from treadle_server.settings import Settings
 from treadle_server.testing import Served, serve
@@ -161,9 +163,11 @@ async def test_a_certificate_of_a_trusted_authority_that_does_not_hold_is_refuse
 
 
 async def test_plain_http_at_a_port_for_tls_is_told_with_the_address_that_it_is_g9(secure: Served) -> None:
-    """It was told as a connection that broke, and the address with the number that its name stands for."""
+    """It was told as a connection that broke."""
     plain = f"http{secure.url.removeprefix('https')}"
 
+    with pytest.raises(SocketRefused, match=f"if it speaks TLS, set TREADLE_URL to {secure.url}$"):
+        await dial(Way(plain), None)
     async with Client(plain, token=secure.token, patience=0) as client:
         for call in (client.ping, client.tokens):
             with pytest.raises(ConnectionFailed, match=f"if it speaks TLS, set TREADLE_URL to {secure.url}$"):

@@ -43,7 +43,8 @@ async def test_an_http_address_of_a_server_that_speaks_tls_is_told_as_one(
         found = await examined(served.url.replace("https", "http"), monkeypatch, served.token)
 
     assert found["server"].grade == "fail"
-    assert found["server"].advice == f"it speaks TLS: set TREADLE_URL to {served.url}"
+    assert found["server"].detail.endswith(f": if it speaks TLS, set TREADLE_URL to {served.url}")
+    assert not found["server"].advice
 
 
 async def test_an_https_address_of_a_server_that_speaks_no_tls_is_told_as_one(

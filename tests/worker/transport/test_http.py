@@ -15,7 +15,8 @@ from treadle.client.downloads import download
 from treadle.client.submit_batcher import SubmitBatcher
 from treadle.errors import ConnectionFailed, InvalidArguments, PayloadTooLarge, SocketRefused
 from treadle.transport import http
-from treadle.transport.bearer import Bearer, bearer_of
+from treadle.transport.bearer import Bearer, Way, bearer_of
+from treadle.transport.dialing import dial
 from treadle.transport.http import HttpChannel
 from treadle.transport.retries import HoldCut
 from treadle.transport.session import Session
@@ -67,7 +68,11 @@ async def test_what_a_stranger_answers_is_told_with_what_it_mostly_means(status:
             await channel.request("GET", "/v1/stats")
         await channel.close()
 
+        with pytest.raises((SocketRefused, ConnectionFailed)) as refused:
+            await dial(Way(url), None)
+
     assert str(failed.value).startswith(f"GET {url}/v1/stats {said}")
+    assert ("if it speaks TLS" in str(refused.value)) == ("if it speaks TLS" in said)
 
 
 _DEEP = pytest.param("200 OK", '{"items": ' + "[" * 100_000, id="deep")

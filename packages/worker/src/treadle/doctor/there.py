@@ -65,7 +65,7 @@ async def _reach(stack: AsyncExitStack, url: str, patience: float, *, is_one_of_
         return [Finding("server", "fail", f"{url} does not answer within {in_seconds(patience)}",
                         "if it is running, look for what stops it, or a network or proxy in between")]  # fmt: skip
     except TreadleError as error:
-        return [Finding("server", "fail", str(error), await tls.advice(url))]
+        return [Finding("server", "fail", str(error))]
     version = str(health.get("version", "unknown"))
     looks = {name: partial(look, client) for name, look in CHECKS.items()}
     if url.startswith("https:") and proxy_of(url) is None:

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 _SPEAKS_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE"})
 """OpenSSL's errors, in various versions, for a first answer that is not TLS."""
 
-_BAD_REQUEST = 400
+BAD_REQUEST = 400
+"""The status with which many servers answer plain HTTP at a port for TLS."""
 
 _NOT_READY = frozenset({502, 503, 504})
 """Statuses of a proxy that gets no answer from the server behind it."""
@@ -44,18 +45,23 @@ def redirected(url: str, status: int, location: str) -> str:
     return f"{url} answers {status} and leads to {location[:300]}: {advice}"
 
 
+def or_tls(url: str) -> str:
+    """Return the advice for an http:// address that may be an https:// one; empty if it is one."""
+    return f": if it speaks TLS, set TREADLE_URL to https{url.removeprefix('http')}" if url.startswith("http:") else ""
+
+
 def broken_off(url: str, error: Exception, proxy: str | None, *, is_new: bool) -> str:
     """Return the message for a connection that broke; `is_new` if the address has never given an answer."""
     why = str(error) or type(error).__name__
-    return f"the connection to {url}{through(proxy)} broke before the answer came ({why}){_tls(url) if is_new else ''}"
+    advice = or_tls(url) if is_new else ""
+    return f"the connection to {url}{through(proxy)} broke before the answer came ({why}){advice}"
 
 
 def strange(url: str, status: int) -> str:
     """Return the advice for an address where something other than a Treadle server answers with this status."""
     if status in _NOT_READY:
         return ": it is not ready, or its proxy can't reach it"
-    # Many servers answer 400 to plain HTTP at a port for TLS.
-    return (_tls(url) if status == _BAD_REQUEST else "") or ": is a Treadle server there?"
+    return (or_tls(url) if status == BAD_REQUEST else "") or ": is a Treadle server there?"
 
 
 def unreachable(url: str, error: Exception, proxy: str | None = None) -> str:
@@ -78,8 +84,3 @@ def unreachable(url: str, error: Exception, proxy: str | None = None) -> str:
     if "[SSL" in str(error) and "EOF" not in str(error):
         return f"{url} speaks TLS, but not with this client ({cause}): its log, or its proxy's, says what it wants"
     return f"no server answers at {url} ({cause}): start one with `treadle server`, or set TREADLE_URL"
-
-
-def _tls(url: str) -> str:
-    """Return the advice for an http:// address that may be an https:// one; empty if it is one."""
-    return f": if it speaks TLS, set TREADLE_URL to https{url.removeprefix('http')}" if url.startswith("http:") else ""

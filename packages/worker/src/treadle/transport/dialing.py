@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus, WebSocketException
 
 from treadle.clock import monotonic
 from treadle.errors import (
@@ -21,7 +21,7 @@ from treadle.errors import (
     problem_named,
     problem_of,
 )
-from treadle.transport.addresses import redirected, unreachable
+from treadle.transport.addresses import BAD_REQUEST, or_tls, redirected, unreachable
 from treadle.transport.bearer import Way
 from treadle.transport.environment import authorities
 from treadle.wire.amounts import in_seconds
@@ -146,7 +146,8 @@ async def _dial(way: Way, client: str | None) -> tuple[Connection, dict[str, Any
         raise ConnectionFailed(unreachable(url, error, proxy)) from None
     except (WebSocketException, ImportError) as error:
         # An ImportError says what a SOCKS proxy needs.
-        raise SocketRefused(f"{url} did not open a websocket: {error}") from None
+        advice = or_tls(url) if isinstance(error, InvalidMessage) else ""
+        raise SocketRefused(f"{url} did not open a websocket: {error}{advice}") from None
     try:
         return ws, await _greet(ws, client)
     except TimeoutError:
@@ -203,7 +204,8 @@ def _refusal(url: str, error: InvalidStatus) -> TreadleError:
     try:
         problem = Problem.model_validate_json(body or b"")
     except ValidationError:
-        return SocketRefused(f"{url} answered {status} instead of opening a websocket")
+        advice = or_tls(url) if status == BAD_REQUEST else ""
+        return SocketRefused(f"{url} answered {status} instead of opening a websocket{advice}")
     if problem.is_ours and problem.status in {401, 403}:
         return error_for(problem)
     return SocketRefused(f"{url} opens no websocket: {problem.detail or problem.title}")
