@@ -259,6 +259,7 @@ def test_a_certificate_that_is_none_stops_the_server_with_a_word_on_what_to_do_g
         result = CliRunner().invoke(treadle, [*words, *files])
         assert result.exit_code == 2, result.output
         assert f"can't use the certificate {files[1]}" in result.stderr
+        assert ("holds the key too" in result.stderr) == ("--tls-key" not in files)
         assert not (tmp_path / "treadle.db").exists()
     with pytest.raises(ValidationError, match="without tls_cert"):
         Settings(tls_key=certificates.key, data_dir=tmp_path)

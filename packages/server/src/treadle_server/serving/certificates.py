@@ -26,10 +26,11 @@ def _load(context: ssl.SSLContext, cert: Path, key: Path | None) -> None:
         # No prompt: a server that the system starts would wait for ever for a password.
         context.load_cert_chain(cert, key, password=lambda: "")
     except (OSError, ValueError) as error:
-        files = f"{cert}" if key is None else f"{cert} with {key}"
-        raise NoCertificate(
-            f"can't use the certificate {files}: {error}. Both must be PEM files, the key without a password."
-        ) from None
+        if key is None:
+            said = f"{cert}: {error}. It must be a PEM file that holds the key too, unless tls_key names the key's file"
+        else:
+            said = f"{cert} with {key}: {error}. Both must be PEM files, of a certificate and its own key"
+        raise NoCertificate(f"can't use the certificate {said}; the key without a password.") from None
 
 
 class Renewals:
