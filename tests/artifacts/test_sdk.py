@@ -19,6 +19,7 @@ from treadle.errors import (
     ArtifactNotFound,
     ConnectionFailed,
     InvalidArguments,
+    PayloadTooLarge,
     ProtocolMismatch,
     StaleRun,
 )
@@ -301,13 +302,22 @@ async def test_c10_an_upload_for_which_there_is_no_connection_left_is_made_again
     await uploader.close()
 
 
-async def test_c10_an_upload_that_a_stranger_answers_names_the_setting_that_leads_there(served: Served) -> None:
-    """As a proxy for https:// answers to http://, when the server doesn't know that it stands behind one."""
+@pytest.mark.parametrize(
+    ("status", "kind", "advice"),
+    [
+        (301, ProtocolMismatch, "the server says that files are there: check its TREADLE_PUBLIC_URL"),
+        (413, PayloadTooLarge, "a proxy allows less than the server does"),
+    ],
+)
+async def test_c10_an_upload_that_a_proxy_answers_is_told_with_what_to_mend(
+    served: Served, status: int, kind: type[Exception], advice: str
+) -> None:
+    """The first is answered by one for https:// to http://, when the server doesn't know that it stands behind one."""
     key = (await _run(served), 0)
-    stranger = httpx.MockTransport(lambda _: httpx.Response(301, headers={"Location": "https://queue.test/"}))
-    uploader = Uploader((served.url,), served.token, mounts={"all://": stranger})
+    proxy = httpx.MockTransport(lambda _: httpx.Response(status, html="<html>"))
+    uploader = Uploader((served.url,), served.token, mounts={"all://": proxy})
 
-    with pytest.raises(ProtocolMismatch, match=f"^PUT {served.url} answered 301; .* check its TREADLE_PUBLIC_URL"):
+    with pytest.raises(kind, match=f"PUT {served.url} answered {status}.*{advice}"):
         await uploader.upload(key, Content(b"hello", "data", "text/plain"))
 
     await uploader.close()

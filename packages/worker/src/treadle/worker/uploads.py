@@ -15,6 +15,7 @@ from treadle.errors import (
     InvalidArguments,
     ProtocolMismatch,
     error_for,
+    problem_named,
 )
 from treadle.loops import in_thread
 from treadle.transport.answers import read, reading
@@ -194,6 +195,10 @@ def _refusal(answer: "httpx.Response") -> Exception:
         return ConnectionFailed(f"{where} answered {answer.status_code}")
     if problem is not None:
         return error_for(problem)
+    if answer.status_code == 413:
+        return error_for(
+            problem_named("payload-too-large", f"{where} answered 413: a proxy allows less than the server does")
+        )
     advice = f"the server says that files are there: check its {SETTING}"
     return ProtocolMismatch(f"{where} answered {answer.status_code}; {advice}: {answer.text[:300]}")
 
