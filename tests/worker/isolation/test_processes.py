@@ -18,6 +18,7 @@ from treadle import Client, Options, Task, TaskCancelled, TaskFailed, Worker, ta
 from treadle.errors import DefinitionError
 from treadle.isolation import processes
 from treadle.isolation.processes import Child, ChildDied, Children
+from treadle.loops import loop_factory
 from treadle.wire.status import Reason
 from treadle_server.testing import Served
 
@@ -59,6 +60,20 @@ async def test_a_process_whose_start_is_given_up_is_ended(monkeypatch: pytest.Mo
     with pytest.raises(asyncio.CancelledError):
         await starting
     assert _processes() == before
+
+
+@pytest.mark.parametrize("factory", [None, loop_factory()], ids=["asyncio", "uvloop"])
+def test_an_answer_to_a_process_that_was_ended_meanwhile_is_dropped(factory: Any) -> None:
+    """On uvloop it raised, and was logged as a bug with a traceback: what asked was killed as its lease was over."""
+
+    async def answer() -> None:
+        child = await Child.start()
+        await child.close()
+
+        child.send({"answered": 1, "ok": None})
+
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(answer())
 
 
 async def test_a_process_past_its_timeout_is_killed(client: Client, working: Any, tmp_path: Any) -> None:

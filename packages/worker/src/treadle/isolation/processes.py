@@ -115,7 +115,8 @@ class Child:
 
     def send(self, message: pipes.Message) -> None:
         """Send the child a message; does nothing if it is gone."""
-        self._writer.write(pipes.encode(message))
+        if not self._writer.is_closing():  # uvloop raises then
+            self._writer.write(pipes.encode(message))
 
     def kill(self) -> None:
         """Kill the child, and what it started, at once; may be called from any thread."""
