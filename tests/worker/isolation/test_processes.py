@@ -62,6 +62,21 @@ async def test_a_process_whose_start_is_given_up_is_ended(monkeypatch: pytest.Mo
     assert _processes() == before
 
 
+async def test_an_idle_process_that_was_killed_is_given_no_run() -> None:
+    """A kernel short of memory kills idle ones too: the next run failed, though its code had not begun."""
+    before, children = _processes(), Children()
+    idle = await children.take()
+    children.give_back(idle)
+    idle.kill()
+    await idle._process.wait()
+
+    taken = await children.take()
+
+    assert taken is not idle
+    await children.close()
+    assert _processes() == before
+
+
 @pytest.mark.parametrize("factory", [None, loop_factory()], ids=["asyncio", "uvloop"])
 def test_an_answer_to_a_process_that_was_ended_meanwhile_is_dropped(factory: Any) -> None:
     """On uvloop it raised, and was logged as a bug with a traceback: what asked was killed as its lease was over."""

@@ -84,6 +84,11 @@ class Child:
             undone.pop_all()
         return cls(process, reader, writer, lease_killer)
 
+    @property
+    def lives(self) -> bool:
+        """Whether the process has not ended; an idle one may have been killed, such as by a kernel short of memory."""
+        return self._process.returncode is None
+
     async def run(self, message: pipes.Message, on_message: Callable[["Child", pipes.Message], None]) -> dict[str, Any]:
         """Send the child a run and return its ending; `on_message` is called with every message before that.
 
@@ -183,8 +188,11 @@ class Children:
 
         Raises `ChildDied` when all were ended meanwhile, and `Lacking` if the system can't start one.
         """
-        if self._idle:
-            return self._idle.pop()
+        while self._idle:
+            child = self._idle.pop()
+            if child.lives:
+                return child
+            await self.end(child)
         try:
             child = await Child.start()
         except OSError as error:
