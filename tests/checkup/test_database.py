@@ -63,7 +63,7 @@ def test_a_damaged_page_is_told_in_a_line_that_says_what_to_do(examined: Examine
     [finding] = examined()["migrations"]
 
     assert finding.grade == "fail"
-    assert "the database is damaged: stop the server, check its disk, and restore the backup" in finding.detail
+    assert "the database is damaged, or its disk can't be read: stop the server" in finding.detail
     assert "\n" not in finding.detail
 
 

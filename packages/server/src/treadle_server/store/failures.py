@@ -79,8 +79,6 @@ COLLISIONS_EXPLAINED = Translated(_collision)
 
 _FULL = "the database's disk is full: free space on it"
 
-_DAMAGED = "the database is damaged: stop the server, check its disk, and restore the backup"
-
 TAKES_NO_WRITES = "the database accepts no writes: it is a standby, or default_transaction_read_only is set"
 
 _STRANGER = "the database rejects the user: check the user and password in its URL, and pg_hba.conf"
@@ -95,7 +93,9 @@ _ADVICE = {
     sqlite3.SQLITE_IOERR: "the database's disk can't be read or written: check it, and whether it is full",
     sqlite3.SQLITE_CANTOPEN: "the database's file can't be opened: check its path, and the permissions there",
     sqlite3.SQLITE_NOTADB: "the database's file is not an SQLite file: check its path",
-    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    # SQLite also says this when the system can't read from the disk (EIO), and then the file may be sound.
+    sqlite3.SQLITE_CORRUPT: "the database is damaged, or its disk can't be read: stop the server, check the disk, and"
+    " restore the backup if PRAGMA integrity_check finds damage",
     sqlite3.SQLITE_READONLY: "the database is not writable: check the permissions of its file and directory, and"
     " whether its disk is mounted read-only",
     "25006": TAKES_NO_WRITES,
@@ -118,7 +118,7 @@ _ADVICE = {
     " for it",
     "57014": "the database cancelled the statement: check the statement_timeout of the role and the database, and"
     " whether somebody cancels statements",
-    "XX001": _DAMAGED,
+    "XX001": "the database is damaged: stop the server, check its disk, and restore the backup",
     "XX002": "an index of the database is damaged: rebuild it with REINDEX DATABASE, and check its disk",
 }
 """What is wrong and what to do, by SQLite's primary error code or PostgreSQL's SQLSTATE."""
