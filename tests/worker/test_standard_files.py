@@ -16,7 +16,7 @@ import pytest
 
 from tests.chaos.processes import free_port
 from tests.waiting import look_until
-from tests.worker.jobs import double
+from tests.worker.jobs import double, speaks_in_a_process, speaks_in_a_thread
 from treadle import Client
 from treadle.standard_files import close_unless_written
 from treadle_server.testing import Served
@@ -67,6 +67,14 @@ async def test_a_worker_that_can_not_write_what_it_says_at_its_start_works_and_e
     environment = {"TREADLE_URL": server.url, "TREADLE_TOKEN": server.token or "", **said}
     with without_files(environment, COMMAND, "worker", "tests.worker.jobs", files=files):
         assert await (await client.submit(double.bind(2))).result(timeout=60) == 4
+
+
+async def test_a_worker_whose_tasks_can_not_be_heard_runs_them_and_ends_well(server: Served, client: Client) -> None:
+    """The disk of its log was full: each run that printed failed, and the worker ended with code 120."""
+    environment = {"TREADLE_URL": server.url, "TREADLE_TOKEN": server.token or "", "TREADLE_LOG_FORMAT": "json"}
+    with without_files(environment, COMMAND, "worker", "tests.worker.jobs", files=">/dev/full"):
+        for speaks in (speaks_in_a_thread, speaks_in_a_process):
+            await (await client.submit(speaks.bind(2))).result(timeout=60)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """What a task's code logs and prints goes to its task's log, and where it went before."""
 
 import asyncio
+import io
 import logging
 import os
 import subprocess
@@ -255,6 +256,28 @@ def test_what_is_printed_where_the_process_was_begun_without_it_is_lost_alone(
         print("to nobody", file=getattr(sys, name), flush=True)
         getattr(sys, name).close()
         print("to nobody", file=getattr(sys, name), flush=True)
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_what_is_printed_where_nothing_can_be_written_fails_no_run(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """The disk of the worker's log was full, or nobody read it: each run that printed failed, until none was left."""
+    sent: list[str] = []
+    with io.TextIOWrapper(io.FileIO("/dev/full", "w"), write_through=True) as full:
+        monkeypatch.setattr(sys, name, full)
+        with captured():
+            begin(Output(("t", 0), lambda message, _: sent.append(message)))
+            try:
+                for line in ("one", "two"):
+                    print(line, file=getattr(sys, name), flush=True)
+            finally:
+                output.current.set(None)
+
+    assert sent == (["one", "two"] if name == "stdout" else [])
+    assert [one.getMessage() for one in caplog.records if one.name == "treadle.worker"] == [
+        "what tasks print can't be written (No space left on device): they run without it"
+    ]
 
 
 @pytest.mark.parametrize("function", [jobs.speaks_in_a_thread, jobs.speaks_in_a_process], ids=["thread", "process"])

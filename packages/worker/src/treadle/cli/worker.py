@@ -95,7 +95,11 @@ def worker(modules: tuple[str, ...], *, reload: bool, places: tuple[Path, ...], 
     except ValueError as error:
         # Numbers that are valid each but not together.
         raise click.UsageError(str(error)) from None
-    made.run()
+    try:
+        made.run()
+    finally:
+        # What tasks have printed may be in the buffer, and unwritable: Python would exit with code 120.
+        drop_unwritable_output()
 
 
 def _say_if_possible(told: str) -> None:

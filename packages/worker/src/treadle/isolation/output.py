@@ -11,6 +11,8 @@ from typing import Any, TextIO, cast
 from treadle.values import clean
 from treadle.wire.runs import Level
 
+log = logging.getLogger("treadle.worker")
+
 OURS = ("treadle", "websockets", "httpx", "httpcore", "asyncio")
 """Loggers of the worker and of its connection to the server; what they log in a run is not the task's output."""
 
@@ -87,16 +89,40 @@ def _level_of(number: int) -> Level:
 
 
 class Shared:
-    """Standard error, or output, that a run can't close, because everything in this process writes there.
+    """Standard error, or output, that a run can't close or break on, because everything in this process writes there.
 
-    Otherwise each line of the worker's log would raise a ValueError, which would end the worker.
+    Otherwise each line of the worker's log would raise a ValueError, which would end the worker; and on a full disk, or
+    in a pipe that nobody reads, each run that prints would fail.
     """
 
     def __init__(self, stream: TextIO | io.TextIOBase) -> None:
         self._stream = stream
+        self._is_told = False
 
     def close(self) -> None:
         """Leave it open."""
+
+    def write(self, text: str) -> int:
+        """Write the text, if possible."""
+        self._if_possible(lambda: self._stream.write(text))
+        return len(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        """Write each of the lines."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Write what is buffered, if possible."""
+        self._if_possible(self._stream.flush)
+
+    def _if_possible(self, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except OSError as error:
+            if not self._is_told:
+                self._is_told = True
+                log.warning("what tasks print can't be written (%s): they run without it", error.strerror)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -107,15 +133,10 @@ class Doubled(Shared):
 
     def write(self, text: str) -> int:
         """Write the text, and pass it to the run."""
-        written = self._stream.write(text)
+        written = super().write(text)
         if (output := current.get()) is not None:
             output.print(text)
         return written
-
-    def writelines(self, lines: list[str]) -> None:
-        """Write each of the lines."""
-        for line in lines:
-            self.write(line)
 
 
 def line_by_line() -> None:
