@@ -1,5 +1,6 @@
 """What the server's process asks of the system: memory that a batch has freed, and files."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -63,3 +64,26 @@ def test_a_server_that_can_not_start_says_why_and_nothing_else(tmp_path: Path) -
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("Error: another server is using ")
     assert done.stderr.count("\n") == 1
+
+
+_INTERRUPTED_AT_THE_END = """
+import atexit, os, signal
+from treadle.cli import main
+
+atexit.register(os.kill, os.getpid(), signal.SIGINT)
+main()
+"""
+
+
+def test_a_second_interrupt_of_a_server_that_has_ended_leaves_no_traceback(tmp_path: Path) -> None:
+    """While its loop was being closed it left one of uvloop's, and one of Python's a moment later."""
+    command = [sys.executable, "-c", _INTERRUPTED_AT_THE_END, "server", "--port", "0", "--data-dir", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        while "Press Ctrl-C" not in server.stdout.readline():
+            assert server.poll() is None
+        server.send_signal(signal.SIGINT)
+        _, said = server.communicate(timeout=60)
+
+    assert server.returncode == 0
+    assert "KeyboardInterrupt" not in said

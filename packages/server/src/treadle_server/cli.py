@@ -169,6 +169,19 @@ async def _serve(settings: Any) -> None:
             raise click.ClickException(serving_app.outdated)
         if serving_app.has_failed:
             raise click.ClickException("a part of the server failed, and it can't run without it: see its log")
+        _exit_at_further_signals()
+
+
+def _exit_at_further_signals() -> None:
+    """Have a Ctrl-C or SIGTERM end the process at once from now on, because nothing that matters is left to do.
+
+    It would interrupt the loop while that is being closed, and uvloop would print a traceback.
+    """
+    import os
+    import signal
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: os._exit(0))
 
 
 def _say_hello(settings: Any, url: str) -> None:
