@@ -21,6 +21,9 @@ STOP_SECONDS = 4.0
 REAP_SECONDS = 2.0
 """How long a killed process may take to disappear."""
 
+_ENDING = [signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if name in signal.Signals.__members__]
+"""The signals that end the starter; Windows has no SIGHUP."""
+
 _LOOK_SECONDS = 0.01
 """How often to check whether a process has ended."""
 
@@ -87,8 +90,8 @@ class Children:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # From here on, another Ctrl-C must not interrupt the stopping.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # From here on, another Ctrl-C must not interrupt the stopping, nor the second SIGHUP of a closed terminal.
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDING}
         try:
             for child in reversed(self._running):
                 child.stop()
@@ -96,7 +99,8 @@ class Children:
             os.close(self._write_end)
             os.close(self._read_end)
             self._files.close()
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def start(self, name: str, *arguments: str, module: str = COMMAND) -> Child:
         """Start a command in the background; its output goes to `NAME.log`.
