@@ -63,6 +63,15 @@ async def test_6_escape_gives_up_what_is_waited_for_and_what_was_typed_for_it(st
     assert "Send a message" in stage.text()
 
 
+async def test_6_escape_gives_up_what_has_not_even_begun(stage: Stage) -> None:
+    """Typed in one go, as by who presses two keys at once: no key was taken from then on, not even that to quit."""
+    await stage.burst("m", "escape")
+
+    await stage.press("m")
+
+    assert "Send a message" in stage.text()
+
+
 @pytest.mark.parametrize("typed", ["y", "6"])
 async def test_6_the_answer_that_is_typed_behind_the_key_answers_its_question(
     server: MockServer, clock: FrozenClock, typed: str

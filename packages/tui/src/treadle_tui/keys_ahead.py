@@ -1,5 +1,6 @@
 """Keeps the keys typed while an earlier key waits for the server, for the dialog that it opens."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 from textual import events
@@ -48,7 +49,8 @@ class KeysAhead:
         if isinstance(event, events.Key) and event.key == "escape":
             self._kept.clear()
             for worker in self._openings:
-                worker.cancel()
+                # Once it has begun: a worker cancelled before that never begins, and never says that it is done.
+                asyncio.get_running_loop().call_soon(worker.cancel)
         elif len(self._kept) < MOST_KEPT:
             self._kept.append(event)
         return True
