@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from textual import events
 from textual.app import App, SystemCommand
-from textual.command import CommandPalette
 from textual.driver import Driver
 from textual.screen import Screen
 from textual.widgets import Input
@@ -29,7 +28,7 @@ from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.views.task_query import TaskQuery
 from treadle_tui.external import notify
 from treadle_tui.notifier import Notifier
-from treadle_tui.palette import ActionProvider
+from treadle_tui.palette import ActionProvider, Palette
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.base import BaseScreen
 from treadle_tui.screens.catalog import LIST_SCREENS
@@ -227,12 +226,9 @@ class Dashboard(App[None]):
             self.screen.act(name)
 
     def action_command_palette(self) -> None:
-        """Open the palette, if a full screen is in front: a dialog or another palette has no actions to choose from.
-
-        Unlike Textual's, it has no id: the previous palette may still be open beneath what its command has just opened.
-        """
+        """Open the palette, if a full screen is in front: a dialog or another palette has no actions to choose from."""
         if isinstance(self.screen, BaseScreen):
-            self.push_screen(CommandPalette(placeholder="Search for commands"))
+            self.push_screen(Palette())
 
     def get_system_commands(self, screen: Screen[object]) -> "list[SystemCommand]":
         """Return nothing: the palette offers the registry's actions instead."""

@@ -3,10 +3,29 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.events import Click
+from textual.message import Message
+from textual.widgets import OptionList
 
 from treadle_tui.core.verbs.action import Action
 from treadle_tui.screens.base import BaseScreen
+
+
+class Palette(CommandPalette):
+    """Textual's palette, safe to double-click.
+
+    Unlike Textual's, it has no id: the previous palette may still be open beneath what its command has just opened.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(placeholder="Search for commands")
+
+    async def _on_message(self, message: Message) -> None:
+        # The second click may come after the first has closed it: it would close the screen beneath it, or run the
+        # action again.
+        if self.is_active or not isinstance(message, Click | OptionList.OptionSelected):
+            await super()._on_message(message)
 
 
 class ActionProvider(Provider):
