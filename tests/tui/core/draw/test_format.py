@@ -62,6 +62,15 @@ def test_a_number_that_is_too_long_is_told_in_larger_units(value: int, shown: st
     assert number(value) == shown
 
 
+def test_a_number_takes_no_more_room_than_there_is() -> None:
+    """A column of five cells showed 123,456 as `123.…`, which may be thousands or millions."""
+    told = [number(value, cells=5) for value in (99_999, 123_456, 999_499, 999_500, 123_456_789, 2**63)]
+
+    assert told == ["100k", "123k", "999k", "1.0M", "123M", "9.2E"]
+    assert [number(value, cells=4) for value in (9_999, 10_028)] == ["10k", "10k"]
+    assert [number(value, cells=3) for value in (999, 2_000)] == ["999", "2k"]
+
+
 def test_a_length_that_was_set_keeps_its_parts_of_a_second() -> None:
     shown = [period(seconds) for seconds in (0.001, 1.5, 30.0, 90.0, 5400.0)]
 

@@ -46,15 +46,20 @@ def since(instant: datetime | None, now: datetime) -> float | None:
 
 
 def number(value: float, *, cells: int = 7) -> str:
-    """Return a count with thousands separators, or in thousands, millions … if that takes more than `cells`."""
+    """Return a count with thousands separators, or in thousands, millions … if that takes more than `cells`.
+
+    Five cells are enough for every count of the protocol, three below 99,500.
+    """
     text = f"{int(value):,}"
     if len(text) <= cells:
         return text
     sign, size = ("-" if value < 0 else ""), abs(float(value))
     for unit in ("k", "M", "G", "T", "P", "E"):
         size /= 1000
-        if size < 999.95:
-            return f"{sign}{size:.1f}{unit}"
+        if size < 999.95 and len(text := f"{sign}{size:.1f}{unit}") <= cells:
+            return text
+        if size < 999.5:
+            return f"{sign}{size:.0f}{unit}"
     return f"{sign}{size:.0e}".replace("e+", "e") + "E"
 
 
