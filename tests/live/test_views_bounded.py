@@ -14,7 +14,9 @@ from treadle.wire.tasks import RunItem
 from treadle_server.engine.commands.steps import StepReport
 from treadle_server.engine.engine import Engine
 from treadle_server.live import views
-from treadle_server.live.views import SchedulesView, TaskView
+from treadle_server.live.views import JobsView, SchedulesView, TaskView, WorkersView
+from treadle_server.services.absences import Absences
+from treadle_server.services.rates import Rates
 from treadle_server.store.read import runs as read_runs
 from treadle_server.store.read import schedules as read_schedules
 
@@ -97,3 +99,21 @@ async def test_f4_a_tasks_last_steps_are_among_its_events(
 
     told = [(event["step"], event["status"], event["run_id"]) for event in row["events"] if event["kind"] == "step"]
     assert told == [("second", "call", 0), ("third", "call", 0)]
+
+
+async def test_of_more_jobs_and_workers_than_observers_are_shown_the_total_is_that_of_all(
+    engine: Engine, shop: Shop, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was the number of those that were sent, so that the rest seemed not to exist."""
+    monkeypatch.setattr(views, "MOST_SHOWN", 2)
+    await shop.worker(*[await shop.register(name) for name in ("first", "second", "third")])
+    await shop.worker()
+    await shop.worker()
+    jobs = JobsView(None, rates=Rates(clock))
+    workers = WorkersView(None, lost_after=60.0, absences=Absences(engine.hub, None))
+
+    async with engine.store.read() as connection:
+        read = [await view.read(connection) for view in (jobs, workers)]
+
+    assert [len(rows.by_key) for rows in read] == [2, 2]
+    assert [rows.total for rows in read] == [4, 3]

@@ -132,3 +132,17 @@ async def test_no_target_says_what_to_type_next(server: MockServer, clock: Froze
         server.push_topic("targets")
         await stage.press("slash", *"zebra", "enter")
         assert "No target matches zebra" in stage.text()
+
+
+@pytest.mark.parametrize(("key", "topic"), [("3", "workers"), ("4", "targets"), ("5", "schedules"), ("8", "limits")])
+async def test_7_of_more_than_the_server_shows_all_are_counted(
+    held: MockServer, clock: FrozenClock, key: str, topic: str
+) -> None:
+    async with staged(held, clock) as stage:
+        await stage.press(key)
+        table = stage.app.model.table(topic)
+        assert table is not None
+        table.total = 12_028
+        await stage.pass_time(1)
+
+        assert "of 12,028" in stage.line_of(f"{key} {topic.capitalize()}")

@@ -3,8 +3,10 @@
 import pytest
 
 from tests.tui.mock import FrozenClock
+from tests.tui.scene import scene
 from treadle_tui.core.draw.glyphs import ASCII, UNICODE, Glyphs
 from treadle_tui.core.draw.text import fit, plain
+from treadle_tui.core.state import tables
 from treadle_tui.core.state.attention import Alert
 from treadle_tui.core.state.model import Model
 from treadle_tui.core.views.status_bar import attention_lines, now_lines, tiny_line, top_line
@@ -71,3 +73,17 @@ def test_7_what_no_server_has_told_of_yet_is_not_known_and_not_0() -> None:
     assert "? pending  ?/? run  ? wkr" in folded
     assert "? pend ?/? run ? wkr" in tiny
     assert not [line for line in (whole.rpartition(" ? ")[0], tiny, now) if "0" in line]
+
+
+def test_7_queues_and_workers_that_the_server_left_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The 10,000 queues that are shown stood there as all that there are."""
+    monkeypatch.setattr(tables, "MOST_SHOWN", 6)
+    model, server = Model(FrozenClock()), scene(FrozenClock())
+    for table, rows in ((model.jobs, server.jobs), (model.workers, server.workers)):
+        table.expect("1")
+        table.apply({"push": "snapshot", "sub": "1", "rows": list(rows.values()), "total": 20_028})
+
+    told = plain(top_line(model, 120, UNICODE, server_name="local", read_only=False, folded=False))
+
+    assert f"{len(server.jobs)} of 20,028 queues" in told
+    assert f"/{len(server.workers)} of 20,028 workers" in told

@@ -51,9 +51,6 @@ from treadle_server.store.read.failures import groups
 from treadle_server.store.read.history import happenings
 from treadle_server.store.read.positions import position
 
-MOST_JOBS = 10_000
-"""Most jobs that an observer is shown."""
-
 MOST_LIMITS = 1_000
 """Most limits that an observer is shown; `total` is the number of all."""
 
@@ -161,11 +158,11 @@ class JobsView(RoomView):
         return bool(batch.tasks or batch.jobs or batch.workers or batch.pruned)
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
-        """Return a row for each job, at most `MOST_JOBS`, newest first."""
+        """Return a row for each job, at most `MOST_SHOWN`, newest first."""
         self.rates.roll()
-        found, _ = await read_jobs.page(connection, room=self.room, visibility=self.visibility, limit=MOST_JOBS)
+        found, total = await read_jobs.page(connection, room=self.room, visibility=self.visibility, limit=MOST_SHOWN)
         views = await read_jobs.view(connection, found, self.visibility)
-        return ViewRows({str(view.job.id): dumps(self._row(view)) for view in views}, len(views))
+        return ViewRows({str(view.job.id): dumps(self._row(view)) for view in views}, total)
 
     def _row(self, view: read_jobs.JobView) -> dict[str, Any]:
         row = job_data(view, measured=measured(self.rates, view))
@@ -189,7 +186,7 @@ class WorkersView(RoomView):
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return a row for each, at most `MOST_SHOWN`. The age is 0: observers compute it from the last heartbeat."""
-        found, _ = await read_workers.page(
+        found, total = await read_workers.page(
             connection, room=self.room, visibility=self.visibility, own=self.own, limit=MOST_SHOWN
         )
         rows = {
@@ -198,7 +195,7 @@ class WorkersView(RoomView):
             )
             for v in await read_workers.view(connection, found, self.visibility)
         }
-        return ViewRows(rows, len(rows))
+        return ViewRows(rows, total)
 
 
 class TargetsView(RoomView):

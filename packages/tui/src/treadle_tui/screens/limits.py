@@ -36,9 +36,8 @@ class Limits(ListScreen[LimitRow]):
         full = sum(row.state(now) == "full" for row in limits)
         waiting = sum(row.item.waiting for row in limits)
         waiting_words = total(waiting, capped=any(row.item.waiting_is_capped for row in limits))
-        is_part = bool(self.filter_text) or table.total > len(table.rows)
-        of_all = f" of {total(table.total, capped=False)}" if is_part else ""
-        counts = f"{len(limits):,}{of_all}, {full:,} full, {waiting_words} task{'' if waiting == 1 else 's'} waiting"
+        tasks = f"{waiting_words} task{'' if waiting == 1 else 's'}"
+        counts = f"{len(limits):,}{self.of_all(table)}, {full:,} full, {tasks} waiting"
         self.tell_counts(table, "8 Limits", counts, f"{self.ctx.keymap.cap('open')} folds the keys")
 
     def copied(self) -> str | None:

@@ -95,6 +95,11 @@ class ListScreen(BaseScreen, Generic[Row]):
         """Show these rows in this order."""
         self.pane.rows.update([row.id for row in rows], {row.id: row for row in rows})
 
+    def of_all(self, table: Table[Any]) -> str:
+        """Return how many there are in all, if the list shows only a part of them."""
+        is_part = bool(self.filter_text) or table.total > len(table.rows)
+        return f" of {table.total:,}" if is_part else ""
+
     def tell_counts(self, table: Table[Any], title: str, counts: str, foot: str) -> None:
         """Set the grid's titles; the counts of a table that is not loaded yet are unknown."""
         upper = (Span(title, "title"), Span(f"  {UNKNOWN if table.known_at is None else counts}", "dim"))

@@ -2,7 +2,6 @@
 
 from typing import ClassVar
 
-from treadle_tui.core.draw.format import total
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.schedules import ScheduleRow, schedule_rows
 from treadle_tui.core.verbs.action import Action
@@ -28,8 +27,7 @@ class Schedules(ListScreen[ScheduleRow]):
         self.show_rows(rows)
         now = model.now()
         states = [row.state(now) for row in rows]
-        of_all = f" of {total(table.total, capped=table.total > len(table.rows))}" if self.filter_text else ""
-        counts = f"{len(rows):,}{of_all}, {states.count('paused'):,} paused, {states.count('late'):,} late"
+        counts = f"{len(rows):,}{self.of_all(table)}, {states.count('paused'):,} paused, {states.count('late'):,} late"
         self.tell_counts(table, "5 Schedules", counts, f"{self.ctx.keymap.cap('open')} opens the last task")
 
     def copied(self) -> str | None:

@@ -3,7 +3,6 @@
 from typing import ClassVar
 
 from treadle.wire.amounts import counted
-from treadle_tui.core.draw.format import total
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.targets import TargetRow, target_rows
 from treadle_tui.core.verbs.action import Action
@@ -28,8 +27,7 @@ class Targets(ListScreen[TargetRow]):
         self.show_rows(rows)
         held = sum(row.item.held for row in rows)
         waiting = sum(row.item.waiting for row in rows)
-        of_all = f" of {total(table.total, capped=table.total > len(table.rows))}" if self.filter_text else ""
-        counts = f"{len(rows):,}{of_all}, {held:,} held, {counted(waiting, 'task')} waiting"
+        counts = f"{len(rows):,}{self.of_all(table)}, {held:,} held, {counted(waiting, 'task')} waiting"
         self.tell_counts(table, "4 Targets", counts, "" if self.ctx.executor.hides_writes else "keys act on the holder")
 
     def copied(self) -> str | None:

@@ -33,9 +33,9 @@ class Workers(ListScreen[WorkerRow]):
         ordered = sorted(rows, key=lambda row: (_SEVERITY[row.health], row.name))
         self.show_rows(ordered)
         serving = f"{sum(row.serves for row in ordered):,}" if self.ctx.model.link.live else UNKNOWN
-        counts = f"{serving} of {len(ordered):,} serving"
-        cap = self.ctx.keymap.cap
-        self.tell_counts(self.ctx.model.workers, "3 Workers", counts, f"{cap('open')} its tasks  {cap('back')} back")
+        table, cap = self.ctx.model.workers, self.ctx.keymap.cap
+        counts = f"{serving} of {len(ordered):,}{self.of_all(table)} serving"
+        self.tell_counts(table, "3 Workers", counts, f"{cap('open')} its tasks  {cap('back')} back")
 
     def offers(self, action: Action) -> bool:
         """Offer what can be done to the highlighted worker."""

@@ -79,10 +79,11 @@ async def page(
     if room is not None:
         serving = select(worker_jobs.c.worker_id).join(jobs, jobs.c.num == worker_jobs.c.job_num)
         where.append(workers.c.id.in_(serving.where(seen_from(room, jobs.c.room))))
-    total = (await connection.execute(select(func.count()).select_from(workers).where(*where))).scalar_one()
     statement = select(*_COLUMNS).where(*where).order_by(workers.c.created_at.desc(), workers.c.id.desc())
-    rows = await connection.execute(statement.limit(limit).offset(offset))
-    return [to_worker(row) for row in rows], total
+    found = [to_worker(row) for row in await connection.execute(statement.limit(limit).offset(offset))]
+    if not offset and len(found) < limit:
+        return found, len(found)
+    return found, (await connection.execute(select(func.count()).select_from(workers).where(*where))).scalar_one()
 
 
 async def view(

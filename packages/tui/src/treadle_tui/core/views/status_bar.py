@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Any
 
 from treadle.wire.status import Status
 from treadle_tui.core.draw.format import age, clock, lasted, number, rate, signed, sparkline
@@ -10,6 +11,7 @@ from treadle_tui.core.draw.text import Span, Spans, Tone, clip, fit, joined, wid
 from treadle_tui.core.draw.wrapping import wrapped
 from treadle_tui.core.state.charts import measured_since, throughput
 from treadle_tui.core.state.model import LinkState, Model
+from treadle_tui.core.state.tables import Table
 
 _LINKS: dict[str, tuple[str, Tone]] = {
     "connecting": ("connecting", "warn"),
@@ -46,7 +48,7 @@ def top_line(model: Model, cells: int, glyphs: Glyphs, *, server_name: str, read
     parts: list[Spans] = [(Span(" treadle", "bold"),), (name,), (_link(model, glyphs),)]
     if access := _access(model.link, read_only=read_only):
         parts.append((Span(access, "dim" if access == "rw" else "hold"),))
-    queues = f"{len(model.queue_rows()):,}" if model.jobs.generation else UNKNOWN
+    queues = _shown(model.jobs) if model.jobs.generation else UNKNOWN
     counts: list[Spans] = [(Span(f" {queues} queue{'' if queues == '1' else 's'}"),)]
     if folded:
         counts = [
@@ -87,7 +89,12 @@ def _serving(model: Model) -> str:
     if not model.workers.generation:
         return UNKNOWN
     serving = f"{model.every_queue().workers:,}" if model.link.live else UNKNOWN
-    return f"{serving}/{len(model.worker_rows()):,}"
+    return f"{serving}/{_shown(model.workers)}"
+
+
+def _shown(table: Table[Any]) -> str:
+    """Return how many rows there are, and of how many if the server has left some out."""
+    return f"{len(table.rows):,}" + (f" of {table.total:,}" if table.total > len(table.rows) else "")
 
 
 def _of_queues(model: Model, count: int, *, cells: int = 6) -> str:
