@@ -78,6 +78,13 @@ def test_a_recording_ends_before_a_line_that_is_of_an_earlier_moment(tmp_path: P
             "line 2: not",
         ),
         (b'{"treadle":"recording","format":1,"at":"2026-11-21T12:00:00"}\n', "is not a recording"),
+        # Each of these was a traceback: there is no such day.
+        (b'{"treadle":"recording","format":1,"at":"9999-12-31T23:59:59+00:00"}\n', "is not a recording"),
+        (b'{"treadle":"recording","format":1,"at":"0001-01-01T00:00:00+00:00"}\n', "is not a recording"),
+        (
+            b'{"treadle":"recording","format":1,"at":"2026-11-21T12:00:00+00:00"}\n{"t":999999999999,"end":""}\n',
+            "line 2: not",
+        ),
     ],
 )
 def test_what_is_no_recording_says_so(content: bytes, says: str, tmp_path: Path) -> None:

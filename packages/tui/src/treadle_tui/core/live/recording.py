@@ -18,7 +18,9 @@ from treadle.wire.frames import Order, Window
 from treadle.wire.status import LEASED, Status
 from treadle_tui.core.live.recorder import FORMAT, RecordingError
 
-_LINE = re.compile(rb'\{"t":([0-9]+(?:\.[0-9]+)?),')
+_LINE = re.compile(rb'\{"t":([0-9]{1,9}(?:\.[0-9]{1,9})?),')
+"""The beginning of a line, with its seconds since the start: thirty years at most."""
+
 _KINDS = ("opened", "lost", "push", "ask")
 
 MOST_TASKS = 50_000
@@ -99,7 +101,9 @@ def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
 def _header(line: bytes, name: str) -> dict[str, Any]:
     try:
         header = from_json(line)
-        found = (header["treadle"], header["format"], datetime.fromisoformat(header["at"]).tzinfo is not None)
+        at = datetime.fromisoformat(header["at"])
+        # With the thirty years of a line, every moment is one that Python has, in every zone.
+        found = (header["treadle"], header["format"], at.tzinfo is not None and 1970 <= at.year < 9000)
     except (ValueError, KeyError, TypeError):
         raise RecordingError(f"{name} is not a recording: make one with `treadle watch --record FILE`") from None
     if found[0] != "recording" or not found[2]:
