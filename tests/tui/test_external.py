@@ -6,6 +6,7 @@ import sys
 from base64 import b64decode
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -30,7 +31,32 @@ def test_the_clipboard_is_reached_through_tmux_too() -> None:
     assert b64decode(plain.removeprefix("\x1b]52;c;").removesuffix("\a")).decode() == "ööö"
     assert wrapped == "\x1bPtmux;" + plain.replace("\x1b", "\x1b\x1b") + "\x1b\\"
     assert external.clipboard_sequences("x", {"TERM": "xterm-256color"}) == ["\x1b]52;c;eA==\a"]
-    assert external.clipboard_sequences("x", {"TERM": "screen"}) == ["\x1bP\x1b]52;c;eA==\a\x1b\\"]
+
+
+class _Copying:
+    """An app that copies as Textual does: it writes the plain sequence."""
+
+    def __init__(self, *, is_web: bool) -> None:
+        self.is_web = is_web
+        self.written: list[str] = []
+        self._driver = SimpleNamespace(write=self.written.append)
+
+    def copy_to_clipboard(self, text: str) -> None:
+        self.written += external.clipboard_sequences(text, {})
+
+
+@pytest.mark.parametrize(("is_web", "around"), [(False, ["\x1bP\x1b]52;c;eA==\a\x1b\\"]), (True, [])])
+def test_the_terminal_around_screen_gets_what_is_copied_and_not_from_a_browser(
+    monkeypatch: pytest.MonkeyPatch, is_web: bool, around: list[str]
+) -> None:
+    """Within screen, only what screen keeps to itself was written."""
+    monkeypatch.delenv("TMUX", raising=False)
+    monkeypatch.setenv("TERM", "screen-256color")
+    app = _Copying(is_web=is_web)
+
+    external.copy(app, "x")  # type: ignore[arg-type]
+
+    assert app.written == ["\x1b]52;c;eA==\a", *around]
 
 
 @pytest.mark.parametrize(

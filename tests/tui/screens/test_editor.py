@@ -357,3 +357,21 @@ async def test_copying_names_the_task(server: MockServer, clock: FrozenClock, mo
 
         assert stage.app.clipboard == uuid(1)
         assert f"copied {uuid(1)}" in stage.text()
+
+
+@pytest.mark.parametrize("is_web", [False, True])
+async def test_what_is_copied_in_a_browser_is_not_put_on_the_clipboard_of_who_serves_it(
+    server: MockServer, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch, is_web: bool
+) -> None:
+    copied: list[str] = []
+
+    async def copy_to_tmux(text: str) -> None:
+        copied.append(text)
+
+    monkeypatch.setattr("treadle_tui.external.copy_to_tmux", copy_to_tmux)
+    async with staged(server, clock) as stage:
+        stage.app.app_state.web = is_web
+        await stage.press("2", "y")
+
+        assert stage.app.clipboard == uuid(1)
+        assert copied == ([] if is_web else [uuid(1)])

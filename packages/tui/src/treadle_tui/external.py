@@ -121,13 +121,13 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 def clipboard_sequences(text: str, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the sequences that set the clipboard: OSC 52, wrapped within tmux or screen for the terminal around them.
+    """Return the sequences that set the clipboard: OSC 52, and within tmux or screen also one for the terminal around.
 
     tmux accepts the plain sequence with `set-clipboard on` and passes on the wrapped one with `allow-passthrough on`.
     """
     plain = f"\x1b]52;c;{b64encode(text.encode()).decode()}\a"
     wrapped = _through(plain, environ)
-    return [plain, wrapped] if wrapped.startswith("\x1bPtmux;") else [wrapped]
+    return [plain] if wrapped == plain else [plain, wrapped]
 
 
 def _through(plain: str, environ: Mapping[str, str]) -> str:
@@ -142,7 +142,8 @@ def copy(app: App[None], text: str) -> None:
     """Copy a text to the terminal's clipboard."""
     app.copy_to_clipboard(text)
     driver = app._driver  # noqa: SLF001 - the only way to the terminal; Textual itself writes only the plain sequence
-    if driver is not None:
+    # In a browser, whatever is around the serving process is not the user's.
+    if driver is not None and not app.is_web:
         for sequence in clipboard_sequences(text)[1:]:
             driver.write(sequence)
 

@@ -56,7 +56,8 @@ class EditorActions(AskingScreen):
         if text is not None:
             external.copy(self.app, text)
             self.tell(Report(f"copied {text[-36:]}", ok=True))
-            self.run_worker(self._copy_to_tmux(text))
+            if not self.ctx.app_state.web:
+                self.run_worker(self._copy_to_tmux(text))
 
     def _read(self, names: Sequence[str]) -> None:
         key = self._only(self.unsafe())
