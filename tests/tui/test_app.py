@@ -138,3 +138,21 @@ async def test_another_context_shows_what_the_same_filter_means_there_in_the_sam
         assert window["filter"]["status"] == ["failed"]
         assert window["order"] == "newest"
         assert "status:failed" in stage.text()
+
+
+async def test_a_terminal_that_has_not_taken_the_last_drawing_is_sent_no_other(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    """Thirty drawings were on their way to a slow one: a key's came seconds behind them, and so did the end."""
+    async with staged(server, clock) as stage:
+        driver = stage.app._driver
+        shown = stage.text()
+        for is_behind in (True, False):
+            driver.is_behind = is_behind  # type: ignore[union-attr]
+            server.jobs[next(iter(server.jobs))]["counts"]["pending"] = 98_765
+            server.push_topic("counts")
+            stage.app.flush()
+            await stage.pass_time(1)
+
+            assert ("98,765" in stage.text()) != is_behind
+            assert (stage.text() == shown) == is_behind

@@ -189,8 +189,18 @@ class Dashboard(App[None]):
         """The full screen in front, even when a dialog is open over it."""
         return next((screen for screen in reversed(self.screen_stack) if isinstance(screen, BaseScreen)), None)
 
+    @property
+    def _is_behind(self) -> bool:
+        """Whether the terminal has yet to take what was drawn before; only the terminal's own driver knows."""
+        return getattr(self._driver, "is_behind", False)
+
     def flush(self) -> None:
-        """Redraw what has changed since the last flush, if anything."""
+        """Redraw what has changed since the last flush, if anything.
+
+        Over a slow line it waits: thirty drawings may be on their way, and a key's would come behind all of them.
+        """
+        if self._is_behind:
+            return
         dirty, front = self.model.take_dirty(), self.front_screen
         if dirty and front is not None:
             front.show(dirty)
@@ -203,7 +213,7 @@ class Dashboard(App[None]):
             front.tell(ending)
         if front is not None and self._ctx.keys_ahead.is_late(self.model.clock.steady()):
             front.tell(Report("waiting for the server's answer; press esc to give up", ok=True))
-        if front is not None:
+        if front is not None and not self._is_behind:
             front.tick()
         if self.app_state.notify != "off" and not self.app_state.web:
             self._notify()

@@ -46,6 +46,11 @@ class TerminalDriver(LinuxDriver):
         told = os.get_terminal_size(self.fileno) if os.isatty(self.fileno) else (0, 0)
         return told if all(told) else super()._get_terminal_size()
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the terminal has yet to take what was drawn before."""
+        return self._writer_thread is not None and not self._writer_thread._queue.empty()  # noqa: SLF001 - nothing public tells
+
     def start_application_mode(self) -> None:
         """Set up the terminal, after ending the threads that may still be running."""
         modes = self.attrs_before
