@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from textual.events import MouseScrollDown
+from textual.events import MouseDown, MouseScrollDown, MouseUp
 
 from tests.tui.happenings import limit, schedule, target
 from tests.tui.mock import FrozenClock, MockServer
@@ -55,6 +55,22 @@ async def test_a_second_click_opens_the_row(server: MockServer, clock: FrozenClo
         await clicked(stage, place, times=2)
 
         assert f" {key} " in stage.text()
+
+
+async def test_a_third_click_opens_the_row_no_second_time(server: MockServer, clock: FrozenClock) -> None:
+    """It may come before what the second one opens: two screens of the task lay one on the other."""
+    async with staged(server, clock) as stage:
+        await stage.press("2")
+        place = place_of(stage, TITLES) + 2
+        for _ in range(3):
+            for kind in (MouseDown, MouseUp):
+                stage.app.post_message(kind(None, 20, place, 0, 0, 1, False, False, False, 20, place))
+        await stage.settle()
+        assert "Payload" in stage.text()
+
+        await stage.press("escape")
+
+        assert "1 Queues" in stage.text()
 
 
 async def test_the_wheel_takes_the_cursor_along(server: MockServer, clock: FrozenClock) -> None:

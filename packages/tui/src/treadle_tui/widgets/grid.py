@@ -211,7 +211,8 @@ class Grid(Toned, ScrollView, can_focus=True):
         index = self.scroll_offset.y + place.y - HEAD
         if index >= self.pane.rows.count:
             return
-        if index == self.pane.rows.index and event.chain > 1:
+        # The clicks behind a double click may come before what it opens, and would open it again.
+        if index == self.pane.rows.index and event.chain == 2:
             self.post_message(self.Opened(self))
         elif index != self.pane.rows.index:
             self.go(index)

@@ -224,7 +224,7 @@ class Reader(Toned, can_focus=True):
         place = self._viewport.place_of(under.y, self._document, self.size.width)
         if place is None:
             return
-        if place[0] == self._viewport.line and event.chain > 1:
+        if place[0] == self._viewport.line and event.chain % 2 == 0:
             self.fold()
         else:
             self._viewport.go(place[0])
