@@ -1,6 +1,7 @@
 """Contexts: from one server to another without a restart, and nobody overlooks which one is production."""
 
 import pytest
+from textual import events
 
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import scene
@@ -156,3 +157,20 @@ async def test_a_terminal_that_has_not_taken_the_last_drawing_is_sent_no_other(
 
             assert ("98,765" in stage.text()) != is_behind
             assert (stage.text() == shown) == is_behind
+
+
+@pytest.mark.parametrize("keys", [[], ["2", "enter"]])
+async def test_what_the_mouse_is_dragged_over_is_not_copied_as_the_names_of_widgets(
+    server: MockServer, clock: FrozenClock, keys: list[str]
+) -> None:
+    """It left `Reader#sheet-logs` on the clipboard, or nothing in place of what had been there."""
+    async with staged(server, clock) as stage:
+        await stage.press(*keys)
+        stage.app.copy_to_clipboard("mine")
+        for kind, x in ((events.MouseDown, 5), *((events.MouseMove, x) for x in range(6, 40)), (events.MouseUp, 40)):
+            stage.app.post_message(kind(None, x, 12 + x // 6, 0, 0, 1, False, False, False, x, 12 + x // 6))
+        await stage.settle()
+
+        await stage.press("ctrl+c")
+
+        assert stage.app.clipboard == "mine"

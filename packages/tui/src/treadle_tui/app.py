@@ -50,6 +50,8 @@ class Dashboard(App[None]):
     """Connects a feed's model to the screens. The feed runs beside it and touches no widget."""
 
     TITLE = "treadle"
+    ALLOW_SELECT = False
+    """Textual can't select what is drawn line by line: it would copy the names of widgets. Terminals can, by shift."""
     CSS_PATH: ClassVar[list[str | Path]] = ["css/frame.tcss", "css/screens.tcss"]  # type: ignore[assignment]
     COMMANDS = {ActionProvider}  # noqa: RUF012 - Textual's own form
     HORIZONTAL_BREAKPOINTS = [(0, "-thin"), (60, "-narrow"), (100, "-normal"), (160, "-broad")]  # noqa: RUF012 - Textual's own form
