@@ -171,6 +171,21 @@ async def test_what_is_wrong_with_a_url_is_told_in_a_sentence(
 
 
 @pytest.mark.postgres
+@pytest.mark.parametrize("is_pooled", [False, True])
+@pytest.mark.parametrize("name", ["statement_cache_size", "prepared_statement_cache_size", "server_settings"])
+async def test_an_argument_of_the_driver_is_no_parameter_of_a_url(
+    postgres_database: str, name: str, is_pooled: bool
+) -> None:
+    """As SQLAlchemy's URLs have them: it was a TypeError, or said to be no URL."""
+    store = SqlStore(with_parameters(postgres_database, f"{name}=many"), is_pooled=is_pooled)
+
+    with pytest.raises(StoreUnavailable, match=f'parameter: check those in its URL .*"{name}"'):
+        await store.open()
+
+    await store.close()
+
+
+@pytest.mark.postgres
 async def test_what_the_database_closed_is_lent_to_nobody(postgres_database: str) -> None:
     """As after its restart: the first to read would have been told that it does not answer."""
     store = SqlStore(postgres_database)

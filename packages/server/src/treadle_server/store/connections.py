@@ -208,7 +208,8 @@ def postgres_engine(
     prepared statements, so each transaction begins by setting them.
     """
     engine = create_async_engine(
-        url,
+        # The driver reads the parameters itself, from the whole URL: among the arguments they would be taken for ours.
+        url.set(query={}),
         **_ALWAYS,
         pool_size=size,
         max_overflow=0,
@@ -231,7 +232,7 @@ _OURS = frozenset({"timeout", "server_settings", "statement_cache_size"})
 
 
 async def _connected(dsn: str, **arguments: Any) -> Any:
-    """Connect with the whole URL, ignoring what SQLAlchemy has parsed from it."""
+    """Connect with the whole URL, ignoring what SQLAlchemy passes beside our own arguments."""
     import asyncpg
 
     return await asyncpg.connect(dsn, **{name: arguments[name] for name in _OURS & arguments.keys()})

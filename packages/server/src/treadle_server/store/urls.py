@@ -68,7 +68,8 @@ def _check_parameters(url: URL, text: str) -> None:
     Otherwise the engine would raise the driver's own errors.
     """
     try:
-        _, arguments = url.get_dialect()().create_connect_args(url)
+        of_hosts = {name: url.query[name] for name in ("host", "port") if name in url.query}
+        _, arguments = url.get_dialect()().create_connect_args(url.set(query=of_hosts))
         for host in _listed(arguments.get("host", [])):
             if not host.startswith(("/", "@")):  # the directory of a socket, or an abstract one
                 host.encode("idna")
