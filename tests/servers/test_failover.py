@@ -166,6 +166,25 @@ async def test_a_standby_takes_the_place_of_a_killed_primary_and_nothing_acknowl
         assert (await sites[1].ask("GET", f"/v1/tasks/{held['id']}"))["status"] == "completed"
 
 
+async def test_nothing_is_remembered_of_a_postgresql_that_ended(postgres: OwnPostgres) -> None:
+    """A standby that takes its place names the same exclusive writer, but may lack the last commits."""
+    store = SqlStore(postgres.url)
+    await store.open()
+    await store.seek_exclusive()
+    try:
+        async with store.write() as tx:
+            version = tx.version
+
+        postgres.stop()
+        postgres.start()
+        await until(lambda: _refusal(store), lambda refusal: not refusal)
+
+        async with store.write() as tx:
+            assert tx.version not in {None, version}
+    finally:
+        await store.close()
+
+
 async def test_a_host_that_takes_no_writes_any_more_is_left_at_once(postgres: OwnPostgres) -> None:
     store = SqlStore(postgres.url)
     await store.open()

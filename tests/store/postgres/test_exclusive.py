@@ -231,6 +231,17 @@ async def test_the_row_may_be_removed_by_hand(stores, postgres_database) -> None
     assert await version_of(stores[0]) is None
 
 
+async def test_nothing_is_remembered_of_a_table_that_was_restored(stores, postgres_database) -> None:
+    """Its row names the same server: tasks of a job that it lacked were put into the queue of another one."""
+    await stores[0].seek_exclusive()
+    version = await version_of(stores[0])
+    connection = await asyncpg.connect(postgres_database)
+    await connection.execute("VACUUM FULL meta")  # which makes another table of it
+    await connection.close()
+
+    assert await version_of(stores[0]) not in {None, version}
+
+
 class Counts:
     """A server that counts a number up, and reads it only when somebody else may have changed it."""
 

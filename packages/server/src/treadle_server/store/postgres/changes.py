@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from treadle_server.domain.tasks import Task
-from treadle_server.store.postgres.exclusive import KEY
+from treadle_server.store.postgres.exclusive import KEY, SHOWN
 
 MOST_TEXTS = 1024
 """Statement texts that are cached: inserts have one for each set of columns that vary."""
@@ -78,7 +78,8 @@ class Change:
 BELIEF = "(SELECT value FROM believed) = $1 AND clock_timestamp() BETWEEN $2 AND $3"
 """What a server believes: who the exclusive writer is, and between which instants it is now."""
 
-_BELIEVED = f"believed AS (SELECT value FROM meta WHERE key = '{KEY}' FOR SHARE)"  # noqa: S608 - the program's own
+# The names are the program's own.
+_BELIEVED = f"believed AS (SELECT {SHOWN} AS value FROM meta WHERE key = '{KEY}' FOR SHARE)"  # noqa: S608
 
 
 @lru_cache(maxsize=MOST_TEXTS)

@@ -52,6 +52,12 @@ INSERT INTO meta (key, value) SELECT $1, $2 WHERE NOT EXISTS (SELECT FROM update
 """
 """Under the lock nobody else writes the row: it needs no key, which a table lacks that is being restored."""
 
+SHOWN = "concat_ws(' ', value, pg_relation_filepath('meta'), extract(epoch FROM pg_postmaster_start_time()))"
+"""What a server compares: the row's value, and of which table in which PostgreSQL. A dump that was restored, or a
+standby that lacks the last commits, may have the same value, but not what was remembered."""
+
+_SHOW = f"SELECT {SHOWN} FROM meta WHERE key = $1"  # noqa: S608 - the program's own
+
 
 class ExclusiveWriter:
     """What this server believes about the exclusive writer."""
@@ -59,6 +65,8 @@ class ExclusiveWriter:
     def __init__(self) -> None:
         self._name = f"{NOBODY}{uuid4().hex}"
         self._is_exclusive = False
+        self._shown = ""
+        """The row as this server saw it last."""
         self._version = 0
         self.outdated: str | None = None
         """Why this server may no longer write: a newer one has migrated the database."""
@@ -70,14 +78,14 @@ class ExclusiveWriter:
 
     @property
     def believed(self) -> str:
-        """Return the row's value as this server believes it to be."""
-        return self._name if self._is_exclusive else NOBODY
+        """Return the row as this server believes it to be, as `SHOWN` has it."""
+        return self._shown
 
     @property
     def check(self) -> str:
         """Return SQL to begin a transaction with, which fails with a division by zero when the belief is wrong."""
         # Both are the program's own.
-        named = f"coalesce((SELECT value FROM meta WHERE key = '{KEY}'), '')"  # noqa: S608
+        named = f"coalesce((SELECT {SHOWN} FROM meta WHERE key = '{KEY}'), '')"  # noqa: S608
         return f"SELECT pg_advisory_xact_lock_shared({LOCK}); SELECT 1 / ({named} = '{self.believed}')::int;"
 
     async def look(self, driver: "asyncpg.Connection[Any]") -> None:
@@ -85,12 +93,13 @@ class ExclusiveWriter:
 
         Raises `DatabaseIsNewer`, and `StoreUnavailable` as `join` does.
         """
-        name = await driver.fetchval("SELECT value FROM meta WHERE key = $1", KEY)
-        if name not in {self._name, NOBODY}:
+        shown = await driver.fetchval(_SHOW, KEY) or ""
+        if shown.partition(" ")[0] not in {self._name, NOBODY}:
             async with driver.transaction():
                 await self.join(driver)
                 await self._check_revision(driver)
-        self._believe(is_exclusive=name == self._name)
+                shown = await driver.fetchval(_SHOW, KEY)
+        self._believe(shown)
 
     async def join(self, driver: "asyncpg.Connection[Any]") -> None:
         """Take the lock exclusively, in a transaction, and end any server's exclusive state.
@@ -136,10 +145,11 @@ class ExclusiveWriter:
                 await driver.execute(f"SET LOCAL lock_timeout = '{PATIENCE}'; SELECT pg_advisory_xact_lock({LOCK})")
                 await self._check_revision(driver)
                 await driver.execute(_SET, KEY, name)
+                shown = await driver.fetchval(_SHOW, KEY)
         except asyncpg.LockNotAvailableError:
             return
         self._name = name
-        self._believe(is_exclusive=True)
+        self._believe(shown)
 
     async def _check_revision(self, driver: "asyncpg.Connection[Any]") -> None:
         """Check that the schema is still this server's, under the lock, which a migration takes too."""
@@ -148,6 +158,7 @@ class ExclusiveWriter:
             self.outdated = newer_than_known(str(found))
             raise DatabaseIsNewer(self.outdated)
 
-    def _believe(self, *, is_exclusive: bool) -> None:
-        self._is_exclusive = is_exclusive
+    def _believe(self, shown: str) -> None:
+        self._shown = shown
+        self._is_exclusive = shown.partition(" ")[0] == self._name
         self._version += 1
