@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import asyncpg
 import httpx
 import pytest
 
@@ -153,6 +154,32 @@ async def test_postgresql_may_be_stopped_and_started_under_load_t8_g1(postgres: 
         acknowledged = [name for load in loads for name in load.acknowledged]
         assert await _kept(client) == sorted(acknowledged)
         await until(lambda: client.get("/readyz"), lambda found: found.status_code == 200, seconds=PATIENCE)
+
+
+@pytest.mark.postgres
+async def test_a_queue_of_notices_that_was_full_is_used_again_t8(postgres: OwnPostgres, tmp_path: Path) -> None:
+    """PostgreSQL kept what all had read: no server was ready any more, however long the cause had been gone."""
+    stranger = await asyncpg.connect(postgres.url)
+    await stranger.execute("ALTER SYSTEM SET max_notify_queue_pages = 64")
+    await stranger.close()
+    await asyncio.to_thread(postgres.stop)
+    await asyncio.to_thread(postgres.start)
+    stranger, other = await asyncpg.connect(postgres.url), await asyncpg.connect(postgres.url)
+    await stranger.execute("LISTEN anything")
+    await stranger.execute("BEGIN; SELECT 1")
+    with pytest.raises(asyncpg.ProgramLimitExceededError):
+        for _ in range(100):
+            await other.execute("SELECT pg_notify('other', repeat('x', 7000) || n) FROM generate_series(1, 20) AS n")
+    await other.close()
+
+    async with serve(postgres.url, data_dir=tmp_path) as served:
+        client = httpx.AsyncClient(base_url=served.url, headers=served.headers, timeout=60)
+        is_full = "end the session that listens"
+        await until(lambda: client.get("/readyz"), lambda found: is_full in found.text, seconds=PATIENCE)
+        await stranger.close()
+
+        await until(lambda: client.get("/readyz"), lambda found: found.status_code == 200, seconds=PATIENCE)
+        await client.aclose()
 
 
 async def _kept(client: httpx.AsyncClient) -> list[str]:

@@ -112,6 +112,8 @@ _ADVICE = {
     " it more",
     "53300": "the database accepts no more connections: raise max_connections or the role's limit, or put pgbouncer"
     " in front of it",
+    "54000": "PostgreSQL's queue of notices is full: end the session that listens and has a transaction open for long"
+    " (pg_stat_activity)",
     "55000": "the database accepts no connections: check whether it is being restored or dropped (ALLOW_CONNECTIONS)",
     "55P02": _PARAMETERS,
     "55P03": "another session holds a lock that is needed: pg_locks and pg_stat_activity say which one; end it, or wait"

@@ -106,6 +106,9 @@ class Relay(EngineService):
         """Send the gathered changes. Raises `StoreUnavailable`; others miss the number of an unsent notice."""
         async with self._connection.lent() as connection:
             if connection is not self._listening:
+                # PostgreSQL clears away what all have read only when something is added: a queue that was full once
+                # takes nothing any more, until somebody asks for this.
+                await connection.execute("SELECT pg_notification_queue_usage()")
                 await connection.add_listener(CHANNEL, self._on_notify)
                 self._listening = connection
                 self._announces = True
