@@ -182,6 +182,24 @@ def test_what_a_role_may_not_look_at_is_told_with_what_to_do(
     assert "make it the owner of the database or its schema (permission denied" in found["counts"][0].detail
 
 
+def test_a_role_from_which_row_security_hides_tasks_is_found(
+    examined: Examine, spoilt_url: str, weak_role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is not the owner sees none, and all that was told is that the kept counts are wrong."""
+    execute(
+        spoilt_url,
+        f'GRANT ALL ON ALL TABLES IN SCHEMA public TO "{weak_role}"',
+        f'GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO "{weak_role}"',
+        "ALTER TABLE tasks ENABLE ROW LEVEL SECURITY",
+    )
+    monkeypatch.setenv("TREADLE_DATABASE_URL", with_option(spoilt_url, f"role={weak_role}"))
+
+    told = [one.detail for one in examined()["database"] if one.grade == "fail"]
+    execute(spoilt_url, f'DROP OWNED BY "{weak_role}"')
+
+    assert any(f"the role {weak_role} does not see all rows of the table tasks" in one for one in told)
+
+
 def test_a_role_that_may_change_the_tables_and_not_count_by_the_sequences_is_found(
     examined: Examine, spoilt_url: str, weak_role: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,8 @@ def look(connection: Connection) -> list[Finding]:
     role, closed = connection.execute(_RIGHTS).one()
     if closed is not None:
         found.append(Finding("database", "fail", f"the role {role} {closed}: no server can work",
-                             "make it the owner of the database or its schema, and of Treadle's tables"))  # fmt: skip
+                             "make it the owner of the database or its schema, and of Treadle's tables, and"
+                             " disable their row security"))  # fmt: skip
     if (said := warning_on_schemas(connection)) is not None:
         found.append(Finding("database", "fail", said, OWN_DATABASE))
     for whose, used, most, limit in connection.execute(_CONNECTIONS):
@@ -75,16 +76,18 @@ SELECT ' to the database', (SELECT count(*) FROM sessions WHERE sessions.datname
 _RIGHTS = text("""
 SELECT current_user, CASE
        WHEN to_regclass('alembic_version') IS NOT NULL
-       THEN (SELECT coalesce('may not change the table ' || min(relname) FILTER (WHERE relkind <> 'S'),
-                             'may not count by the sequence ' || min(relname))
-               FROM pg_class
-              WHERE pg_table_is_visible(oid)
-                AND CASE relkind
-                    WHEN 'S' THEN relname = ANY (:sequences) AND NOT has_sequence_privilege(oid, 'USAGE')
-                    ELSE relname = ANY (:tables)
-                         AND NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
-                                  AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE'))
-                    END)
+       THEN (SELECT lacks || relname
+               FROM pg_class, LATERAL (SELECT CASE
+                    WHEN relkind = 'S'
+                    THEN CASE WHEN relname = ANY (:sequences) AND NOT has_sequence_privilege(oid, 'USAGE')
+                              THEN 'may not count by the sequence ' END
+                    WHEN relname <> ALL (:tables) THEN NULL
+                    WHEN NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
+                              AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE'))
+                    THEN 'may not change the table '
+                    WHEN row_security_active(oid) THEN 'does not see all rows of the table '
+                    END) AS of (lacks)
+              WHERE pg_table_is_visible(oid) AND lacks IS NOT NULL ORDER BY lacks, relname LIMIT 1)
        WHEN NOT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)
        THEN 'may make no tables in ' || coalesce('the schema ' || current_schema(), 'any schema of its search_path')
        END
