@@ -122,6 +122,15 @@ def test_a_key_that_was_never_checked_is_found(examined: Examine, spoilt_url: st
 
 
 @pytest.mark.parametrize("spoilt_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)
+def test_a_table_that_a_crash_empties_is_found_g1(examined: Examine, spoilt_url: str) -> None:
+    execute(spoilt_url, "ALTER TABLE runs SET UNLOGGED", "CREATE SCHEMA postgres")
+
+    [finding] = examined()["migrations"]
+
+    assert (finding.grade, finding.detail) == ("fail", "a crash empties unlogged tables: runs")
+
+
+@pytest.mark.parametrize("spoilt_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)
 def test_keys_that_are_not_kept_because_triggers_are_disabled_are_found(examined: Examine, spoilt_url: str) -> None:
     """As `pg_restore --disable-triggers` leaves them when it is interrupted: what was removed left rows behind."""
     execute(spoilt_url, "ALTER TABLE task_tags DISABLE TRIGGER ALL", "CREATE SCHEMA postgres")

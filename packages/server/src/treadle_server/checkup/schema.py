@@ -5,6 +5,7 @@ from sqlalchemy import Connection, TextClause, text
 from treadle.wire.findings import Finding
 from treadle_server.checkup import sequences
 from treadle_server.store.migrations import HEAD, LOCK, REVISIONS, explain_lacking, refusal, revisions
+from treadle_server.store.tables import metadata
 
 
 def look(connection: Connection) -> list[Finding]:
@@ -33,6 +34,9 @@ def look(connection: Connection) -> list[Finding]:
         return [Finding("migrations", "fail", f"foreign keys are not kept: triggers of {', '.join(disabled)} are"
                         " disabled, as an interrupted restore of data leaves them",
                         "restore again, or run ALTER TABLE … ENABLE TRIGGER ALL for each of them")]  # fmt: skip
+    if unlogged := _on_postgresql(connection, _UNLOGGED_TABLES):
+        return [Finding("migrations", "fail", f"a crash empties unlogged tables: {', '.join(unlogged)}",
+                        "run ALTER TABLE … SET LOGGED for each of them")]  # fmt: skip
     if found_behind := sequences.behind(connection):
         told = ", ".join(f"{name}, whose table has {greatest}" for name, greatest in found_behind.items())
         ways = "; ".join(f"SELECT setval('{name}', {greatest})" for name, greatest in found_behind.items())
@@ -62,6 +66,11 @@ _DISABLED_TRIGGERS = text("""
 SELECT DISTINCT tgrelid::regclass::text FROM pg_trigger
  WHERE tgconstraint <> 0 AND tgenabled = 'D' AND pg_table_is_visible(tgrelid) ORDER BY 1
 """)
+
+_UNLOGGED_TABLES = text("""
+SELECT relname FROM pg_class
+ WHERE relpersistence = 'u' AND relname = ANY (:tables) AND pg_table_is_visible(oid) ORDER BY 1
+""").bindparams(tables=sorted(metadata.tables))
 
 
 def _on_postgresql(connection: Connection, names: TextClause) -> list[str]:
