@@ -8,7 +8,7 @@ import pytest
 
 from tests.chaos.processes import ServerProcess
 from tests.conftest import _database_of, _postgres_database
-from treadle_server.errors import DatabaseIsNewer
+from treadle_server.errors import DatabaseIsNewer, StoreUnavailable
 from treadle_server.store.migrations import HEAD
 from treadle_server.store.postgres.exclusive import KEY, LOCK, NOBODY
 from treadle_server.store.store import SqlStore
@@ -74,6 +74,28 @@ async def test_a_server_whose_database_a_newer_one_migrated_writes_no_more(store
     async with store.read() as connection:
         assert set((await connection.execute(meta.select())).scalars()) >= {"before", KEY}
         assert "after" not in (await connection.execute(meta.select())).scalars()
+
+
+@pytest.mark.parametrize("is_exclusive", [True, False], ids=["exclusive", "several"])
+async def test_a_server_whose_database_is_being_restored_waits_for_its_revision(
+    store, own_database, is_exclusive
+) -> None:
+    """`pg_restore --clean` fills the tables after it has made them: the server ended, as of a newer version."""
+    if is_exclusive:
+        await store.seek_exclusive()
+    await _asked(own_database, "DELETE FROM alembic_version", f"DELETE FROM meta WHERE key = '{KEY}'")
+
+    with pytest.raises(StoreUnavailable, match="being restored, or a restore was interrupted"):
+        async with store.write():
+            pass
+    if not is_exclusive:
+        with pytest.raises(StoreUnavailable, match="being restored"):
+            await store.seek_exclusive()
+
+    assert store.outdated is None
+    await _asked(own_database, f"INSERT INTO alembic_version VALUES ('{HEAD}')")
+    async with store.write():
+        pass
 
 
 @pytest.mark.parametrize(

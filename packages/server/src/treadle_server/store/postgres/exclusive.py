@@ -40,6 +40,11 @@ HELD = (
     " ended by pg_terminate_backend(pid), start this server again"
 )
 
+RESTORED = (
+    "the database's table alembic_version is empty: it is being restored, or a restore was interrupted; nothing was"
+    " changed, try again"
+)
+
 UNLIMITED = """
 SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN ('statement_timeout', 'transaction_timeout')
 """
@@ -65,8 +70,8 @@ class ExclusiveWriter:
     def __init__(self) -> None:
         self._name = f"{NOBODY}{uuid4().hex}"
         self._is_exclusive = False
-        self._shown = ""
-        """The row as this server saw it last."""
+        self._shown = NOBODY
+        """The row as this server saw it last; at first what it never is, so that it is looked at."""
         self._version = 0
         self.outdated: str | None = None
         """Why this server may no longer write: a newer one has migrated the database."""
@@ -91,7 +96,7 @@ class ExclusiveWriter:
     async def look(self, driver: "asyncpg.Connection[Any]") -> None:
         """Read the row, outside of a transaction, and end another server's exclusive state.
 
-        Raises `DatabaseIsNewer`, and `StoreUnavailable` as `join` does.
+        Raises `DatabaseIsNewer`, and `StoreUnavailable` as `join` does and while the database is being restored.
         """
         shown = await driver.fetchval(_SHOW, KEY) or ""
         if shown.partition(" ")[0] not in {self._name, NOBODY}:
@@ -134,7 +139,8 @@ class ExclusiveWriter:
     async def seek(self, driver: "asyncpg.Connection[Any]") -> None:
         """Become the exclusive writer, outside of a transaction, unless others write all the time.
 
-        The name is new each time, so that statements sent in an earlier belief are refused. Raises `DatabaseIsNewer`.
+        The name is new each time, so that statements sent in an earlier belief are refused. Raises `DatabaseIsNewer`,
+        and `StoreUnavailable` while the database is being restored.
         """
         import asyncpg
 
@@ -152,8 +158,13 @@ class ExclusiveWriter:
         self._believe(shown)
 
     async def _check_revision(self, driver: "asyncpg.Connection[Any]") -> None:
-        """Check that the schema is still this server's, under the lock, which a migration takes too."""
+        """Check that the schema is still this server's, under the lock, which a migration takes too.
+
+        Raises `StoreUnavailable` while it has no revision.
+        """
         found = await driver.fetchval("SELECT version_num FROM alembic_version")
+        if found is None:
+            raise StoreUnavailable(RESTORED, retry_after=1)
         if found != HEAD:
             self.outdated = newer_than_known(str(found))
             raise DatabaseIsNewer(self.outdated)
