@@ -304,6 +304,7 @@ OUT_OF_ORDER = {
     "3F000": "invalid schema name",
     "42501": "insufficient privilege",
     "42P01": "undefined table",
+    "42P10": "no key for ON CONFLICT, as before a restore has made it",
     "55P03": "lock not available",
     "XX001": "data corrupted",
 }

@@ -20,9 +20,10 @@ _OUT_OF_ORDER = frozenset({"08", "28", "3D", "53", "57", "58", "XX"})
 """Classes of PostgreSQL's SQLSTATEs: connection exception, invalid authorization, invalid catalog name, insufficient
 resources, operator intervention, system error, and internal error, such as damaged data."""
 
-_REFUSED = frozenset({"25006", "3F000", "42501", "42704", "42P01", "55P03"})
+_REFUSED = frozenset({"25006", "3F000", "42501", "42704", "42P01", "42P10", "55P03"})
 """PostgreSQL's read_only_sql_transaction, invalid_schema_name, insufficient_privilege, undefined_object,
-undefined_table and lock_not_available: caused by its configuration or another session; nothing was changed."""
+undefined_table, invalid_column_reference (a missing key) and lock_not_available: caused by its configuration or another
+session; nothing was changed."""
 
 _NOT_WRITTEN = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
 """SQLite's codes of a commit that certainly did not happen: the disk was full, or the database locked."""
@@ -107,6 +108,7 @@ _ADVICE = {
     "22023": _PARAMETERS,
     "42704": _PARAMETERS,
     "42P01": "a table is missing: check the database's search_path, and whether it is being restored",
+    "42P10": "a table lacks a key: check whether the database is being restored; `treadle doctor` says what is missing",
     "53100": _FULL,
     "53200": "the database is out of memory: raise max_locks_per_transaction if it is the shared memory, or else give"
     " it more",
