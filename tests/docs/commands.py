@@ -18,7 +18,7 @@ with 1 when something was refused, failed or could not be reached, and the stand
 command line or a setting is invalid, or something that it needs is not installed; with 130 when Ctrl-C interrupted it;
 and with 141 when its output is no longer read, as in `| head`. A worker that can't stop code whose lease is over ends
 its process with 75. A further SIGTERM after a server or worker has stopped, when all is stored and only its process is
-left, ends that at once, with the exit code of the signal: threads of the tasks may hold it up.
+left, ends that at once: threads of the tasks may hold it up.
 
 A shell completes commands and options with
 
