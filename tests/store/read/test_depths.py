@@ -22,7 +22,7 @@ async def test_a_place_has_as_many_tasks_before_it_as_are_told_and_few_less_than
 ) -> None:
     await stored.put(random_rows(400))
     monkeypatch.setattr(depths, "NEAR", 3)
-    monkeypatch.setattr(depths, "MOST_LANES", most_lanes)
+    monkeypatch.setattr(depths, "MOST_BISECTED", most_lanes)
     found = [task for task in await everything(stored) if task.status is Status.PENDING]
 
     async with stored.store.read() as connection:

@@ -4,7 +4,7 @@ The kept counts tell in which priority it begins. The rest comes from the queue'
 at the same relative depth as the window in the whole, and how many tasks come before the median of these entries. The
 part that contains the window is bisected again. A single lane needs one step. A window in the middle of 1,000,000 tasks
 of one lane takes 0.2 s on both databases; reading the keys of all before it into Python took 3 s, and 2 s of other
-work. Among more than `MOST_LANES` lanes the database sorts the tasks of the priority instead.
+work. Among more than `MOST_BISECTED` lanes the database sorts the tasks of the priority instead.
 """
 
 from bisect import bisect_left
@@ -28,7 +28,7 @@ from treadle_server.store.tables import status_in, tasks
 NEAR = 200
 """How many tasks may lie between the place that is found and the window: so many are read anyway."""
 
-MOST_LANES = 100
+MOST_BISECTED = 100
 """Most lanes that are bisected: each is a part of several statements, which took over a minute for 5,000 lanes."""
 
 MOST_TURNS = 40
@@ -84,7 +84,7 @@ class _Band:
 
     async def key(self, lanes: Mapping[int, int], wanted: int) -> tuple[DueKey, int]:
         """Return a key with up to `wanted` tasks at or before it, and how many; `lanes` has the counts by lane."""
-        if len(lanes) > MOST_LANES:
+        if len(lanes) > MOST_BISECTED:
             return await self._sorted(lanes, wanted)
         parts = await self._parts(lanes)
         low, high = _ENDS[::-1] if self._backward else _ENDS
