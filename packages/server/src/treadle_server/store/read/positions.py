@@ -7,8 +7,8 @@ priority are sorted and only the gaps between neighbours are counted in each of 
 costs one walk through the index up to its last row, not a hundred.
 
 Each gap is a look into every lane, however few tasks wait there. Where that would be more looks than there are tasks,
-the tasks up to the last row are sorted and numbered instead. A page of 50 rows among 5,000 pools took 3.7 s on
-PostgreSQL in gaps, and 0.07 numbered.
+the tasks up to the last row are sorted and numbered instead. A page of 50 rows among 5,000 pools takes 1.6 s on
+PostgreSQL in gaps, and 0.02 numbered.
 """
 
 from collections import defaultdict

@@ -165,7 +165,7 @@ class QueueWalk:
     """The matching pending tasks: the keys of the first ones of each lane and range, along the queue's index.
 
     The lanes are bound as lists, so that the statement is the same for any number of them. With a subquery for each
-    lane, SQLAlchemy alone took 11 s for 5,000 lanes.
+    lane, a window of 5,000 lanes took 3 s on SQLite and 6 on PostgreSQL, most of it in SQLAlchemy.
     """
 
     def __init__(self, parts: Sequence[_Part], asked: Asked, *, backward: bool) -> None:
