@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import orjson
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import TextClause, event, text
@@ -18,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tests.store.read.conftest import START, StoredTasks, queue_of, random_rows, task_row
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
+from treadle_server.store.read import positions as module
 from treadle_server.store.read.positions import GAPS, NUMBERED, position, positions
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks
@@ -68,6 +70,36 @@ async def test_a_task_of_a_queue_that_is_newer_than_what_is_read_has_no_position
     async with stored.store.read() as connection:
         assert await positions(connection, [newer, *found]) == places
         assert await position(connection, newer) is None
+
+
+@pytest.mark.parametrize("lanes", [[1], [1, 2]], ids=["in gaps", "numbered"])
+async def test_what_is_taken_out_between_two_statements_is_left_out_or_counted_as_it_is(
+    stored: StoredTasks, monkeypatch: pytest.MonkeyPatch, lanes: list[int]
+):
+    """PostgreSQL's readers see a new snapshot with each statement: of a queue that is emptied it was a ValueError."""
+    rows = [
+        task_row(seq, lane=lanes[seq % len(lanes)], priority=priority) for seq, priority in enumerate([5, 5, 0, 0], 1)
+    ]
+    await stored.put(rows)
+    urgent, low = [], []
+    for task in await all_tasks(stored):
+        (urgent if task.priority else low).append(task)
+    real = module._rows
+
+    async def take_urgent(connection: AsyncConnection, statements: dict[str, TextClause], **given: Any) -> Any:
+        if statements is not module.BANDS:
+            async with stored.store.write() as tx:
+                await tx.connection.execute(text("DELETE FROM task_specs WHERE seq <= 2"))
+                await tx.connection.execute(text("DELETE FROM tasks WHERE seq <= 2"))
+                await tx.connection.execute(text("UPDATE lane_counts SET n = 0 WHERE priority = 5"))
+        return await real(connection, statements, **given)
+
+    monkeypatch.setattr(module, "_rows", take_urgent)
+    async with stored.store.read() as connection:
+        places = await positions(connection, [*urgent, *low])
+
+    # SQLite's readers keep theirs.
+    assert places == ({1: 1, 2: 2, 3: 3, 4: 4} if stored.store.dialect == "sqlite" else {3: 1, 4: 2})
 
 
 _ROWS = st.lists(

@@ -13,7 +13,7 @@ PostgreSQL in gaps, and 0.02 numbered.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import orjson
@@ -72,9 +72,9 @@ BANDS = {
 }
 
 # What is asked, joined with the lanes where tasks of its queue and priority wait, each as the two ranges of the index
-# that have them in order. A queue is named by one of its lanes.
+# that have them in order. A queue is named by one of its lanes. What comes before all of them is summed in the same
+# statement: PostgreSQL's readers see a new snapshot with each.
 _SQLITE_PARTS = """
-  FROM asked
  CROSS JOIN lanes own ON own.id = asked.queue
  CROSS JOIN lanes line ON line.job_num = own.job_num AND line.room = own.room
  CROSS JOIN lane_counts part
@@ -82,18 +82,27 @@ _SQLITE_PARTS = """
  CROSS JOIN (SELECT false AS blocked UNION ALL SELECT true) side
 """
 
+_SQLITE_BEFORE = """
+(SELECT coalesce(sum(c.n), 0) FROM lanes l JOIN lane_counts c ON c.lane = l.id
+  WHERE l.job_num = own.job_num AND l.room = own.room AND c.status = 'pending' AND c.priority > asked.priority)
+"""
+
 _POSTGRES_WITH = f"""
 own AS MATERIALIZED (
   SELECT id, job_num, room, id AS queue FROM lanes WHERE id = ANY (ARRAY(SELECT queue FROM asked))
+), waiting AS MATERIALIZED ({_WAITING["postgresql"]}
 ), part AS MATERIALIZED (
-  SELECT DISTINCT queue, priority, lane FROM ({_WAITING["postgresql"]}) waiting WHERE n > 0
+  SELECT DISTINCT queue, priority, lane FROM waiting WHERE n > 0
 )
 """  # noqa: S608 - made of constants
 
 _POSTGRES_PARTS = """
-  FROM asked
   JOIN part ON part.queue = asked.queue AND part.priority = asked.priority
  CROSS JOIN (VALUES (false), (true)) side (blocked)
+"""
+
+_POSTGRES_BEFORE = """
+(SELECT coalesce(sum(w.n), 0) FROM waiting w WHERE w.queue = asked.queue AND w.priority > asked.priority)
 """
 
 _IN_PART = "t.status = 'pending' AND t.lane = part.lane AND t.blocked = side.blocked AND t.priority = part.priority"
@@ -113,7 +122,8 @@ SELECT asked.i, sum(
       WHERE {_IN_PART} AND t.due_at > asked.from_due AND t.due_at < asked.to_due)
   + (SELECT count(*) FROM tasks t
       WHERE {_IN_PART} AND t.due_at = asked.to_due AND t.seq > asked.to_from AND t.seq <= asked.to_seq))
-{_SQLITE_PARTS}
+  + CASE WHEN asked.from_seq >= 0 THEN 0 ELSE {_SQLITE_BEFORE} END
+  FROM asked {_SQLITE_PARTS}
  GROUP BY asked.i
 """  # noqa: S608 - made of constants
 
@@ -130,19 +140,22 @@ SELECT asked.i, sum(
     (SELECT count(*) FROM tasks t
       WHERE {_IN_PART} AND (t.due_at, t.seq) > (asked.from_due, asked.from_seq)
         AND (t.due_at, t.seq) <= (asked.to_due, asked.to_seq)))
-{_POSTGRES_PARTS}
- GROUP BY asked.i
+  + CASE WHEN asked.from_seq >= 0 THEN 0 ELSE {_POSTGRES_BEFORE} END
+  FROM asked {_POSTGRES_PARTS}
+ GROUP BY asked.i, asked.queue, asked.priority, asked.from_seq
 """  # noqa: S608 - made of constants
 
 GAPS = {"sqlite": text(_SQLITE_GAPS), "postgresql": text(_POSTGRES_GAPS)}
 """The statements that count gaps; a test pins their plans."""
 
 
-def _numbering(parts: str, entries: str, seqs: str) -> str:
+def _numbering(before: str, parts: str, entries: str, seqs: str) -> str:
     return f"""
+    , band AS MATERIALIZED (SELECT asked.*, {before})
     SELECT seq, n
-      FROM (SELECT t.seq, row_number() OVER (PARTITION BY asked.queue, asked.priority ORDER BY t.due_at, t.seq) AS n
-            {parts} CROSS JOIN {entries}) numbered
+      FROM (SELECT t.seq, asked.before + row_number()
+                   OVER (PARTITION BY asked.queue, asked.priority ORDER BY t.due_at, t.seq) AS n
+              FROM band asked {parts} CROSS JOIN {entries}) numbered
      WHERE seq IN ({seqs})
     """  # noqa: S608 - made of constants
 
@@ -151,7 +164,14 @@ _SQLITE_NUMBERED = f"""
 WITH asked AS MATERIALIZED (
   SELECT value ->> 0 AS queue, value ->> 1 AS priority, value ->> 2 AS to_due FROM json_each(:asked)
 )
-{_numbering(_SQLITE_PARTS, f"tasks t ON {_IN_PART} AND t.due_at <= asked.to_due", "SELECT value FROM json_each(:seqs)")}
+{
+    _numbering(
+        f"{_SQLITE_BEFORE} AS before FROM asked JOIN lanes own ON own.id = asked.queue",
+        _SQLITE_PARTS,
+        f"tasks t ON {_IN_PART} AND t.due_at <= asked.to_due",
+        "SELECT value FROM json_each(:seqs)",
+    )
+}
 """  # noqa: S608 - made of constants
 
 # OFFSET keeps PostgreSQL from joining all pending tasks with the parts.
@@ -162,6 +182,7 @@ WITH asked AS MATERIALIZED (
 ), {_POSTGRES_WITH}
 {
     _numbering(
+        f"{_POSTGRES_BEFORE} AS before FROM asked",
         _POSTGRES_PARTS,
         f"LATERAL (SELECT due_at, seq FROM tasks t WHERE {_IN_PART} AND t.due_at <= asked.to_due OFFSET 0) t",
         "SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:seqs AS jsonb))",
@@ -180,8 +201,6 @@ class _Band(NamedTuple):
     priority: int
     lanes: int
     n: int
-    before: int
-    """How many tasks of the queue have a higher priority."""
 
 
 async def positions(connection: AsyncConnection, tasks: Iterable[Task]) -> dict[int, int]:
@@ -213,18 +232,12 @@ async def position(connection: AsyncConnection, task: Task) -> int | None:
 async def _groups(connection: AsyncConnection, pending: Sequence[Task]) -> list[tuple[_Band, list[Task]]]:
     """Return the tasks by queue and priority, each group in the queue's order."""
     queues: dict[int, int] = {}
-    waiting: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    bands: dict[tuple[int, int], _Band] = {}
     lanes = sorted({task.lane for task in pending})
     for lane, queue, priority, parts, n in await _rows(connection, BANDS, lanes=lanes):
         queues[lane] = queue
         if lane == queue and n is not None:
-            waiting[queue].append((priority, parts, int(n)))
-    bands: dict[tuple[int, int], _Band] = {}
-    for queue, found in waiting.items():
-        before = 0
-        for priority, parts, n in sorted(found, reverse=True):
-            bands[queue, priority] = _Band(queue, priority, parts, n, before)
-            before += n
+            bands[queue, priority] = _Band(queue, priority, parts, int(n))
     groups: dict[_Band, list[Task]] = defaultdict(list)
     for task in pending:
         if task.lane in queues and (band := bands.get((queues[task.lane], task.priority))) is not None:
@@ -235,21 +248,22 @@ async def _groups(connection: AsyncConnection, pending: Sequence[Task]) -> list[
 async def _counted(connection: AsyncConnection, groups: Sequence[tuple[_Band, Sequence[Task]]]) -> dict[int, int]:
     """Return the positions of tasks that are in the queue's order, by what is in the gaps between them."""
     asked = [gap for band, group in groups for gap in _gaps(band, group, connection.dialect.name)]
-    counts = iter([n for _, n in sorted((i, int(n)) for i, n in await _rows(connection, GAPS, asked=asked))])
+    counts = {i: int(n) for i, n in await _rows(connection, GAPS, asked=asked)}
     found: dict[int, int] = {}
-    for band, group in groups:
-        places = accumulate(islice(counts, len(group)), initial=band.before)
-        next(places)
-        found.update(zip((task.seq for task in group), places, strict=True))
+    first = 0
+    for _, group in groups:
+        own = range(first, first := first + len(group))
+        # All of a band's gaps are there, or none: another server may have taken its last task since.
+        if own[0] in counts:
+            found.update(zip((task.seq for task in group), accumulate(counts[i] for i in own), strict=True))
     return found
 
 
 async def _numbered(connection: AsyncConnection, groups: Sequence[tuple[_Band, Sequence[Task]]]) -> dict[int, int]:
     """Return the positions of tasks that are in the queue's order, by numbering all up to the last."""
     asked = [[band.queue, band.priority, _instant(group[-1], connection.dialect.name)] for band, group in groups]
-    before = {task.seq: band.before for band, group in groups for task in group}
-    rows = await _rows(connection, NUMBERED, asked=asked, seqs=list(before))
-    return {seq: before[seq] + n for seq, n in rows}
+    seqs = [task.seq for _, group in groups for task in group]
+    return {seq: int(n) for seq, n in await _rows(connection, NUMBERED, asked=asked, seqs=seqs)}
 
 
 async def _rows(connection: AsyncConnection, statements: dict[str, TextClause], **given: list[Any]) -> Sequence[Any]:
