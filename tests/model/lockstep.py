@@ -129,6 +129,7 @@ class Lockstep(Failing):
         tasks = await self._get(self.sites[number], f"/v1/tasks?limit={MOST}")
         found = {one["id"]: task_seen(one) for one in tasks["items"]}
         workers = await self._workers(self.sites[number])
+        steps = await self._steps(self.sites[number], [one["id"] for one in tasks["items"] if one["steps"]])
         before, why = self.model, "nothing was asked"
         ways = product(permutations(zip(ready, answers, strict=True)), (False, True) if before.schedules else (False,))
         for order, is_batch in ways:
@@ -141,6 +142,7 @@ class Lockstep(Failing):
                 came = sorted(self.model.tasks.keys() - before.tasks.keys(), key=lambda one: -self.model.tasks[one].seq)
                 check(came, [one for one in found if one not in before.tasks], "the tasks came in another order")
                 check(self.model.shown_workers(), workers, "the workers differ")
+                self._check_steps(steps)
             except Differs as error:
                 why = str(error)
             else:

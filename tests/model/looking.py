@@ -1,5 +1,6 @@
 """What is seen of the real thing, held against what the model has."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -185,8 +186,14 @@ class Looking:
             seen = [{name: one[name] for name in run} for one, run in zip(page["items"], expected, strict=False)]
             check(expected, seen, f"the runs of {task.id} differ")
             assert len(page["items"]) == len(expected) + task.is_leased
-            if task.kept:
-                page = await self._get(self.sites[0], f"/v1/tasks/{task.id}/steps")
-                check(
-                    [self.model.shown_step(step) for step in task.kept], page["items"], f"the steps of {task.id} differ"
-                )
+        self._check_steps(
+            await self._steps(self.sites[0], [task.id for task in self.model.tasks.values() if task.kept])
+        )
+
+    async def _steps(self, site: Site, task_ids: Iterable[str]) -> dict[str, Any]:
+        return {one: (await self._get(site, f"/v1/tasks/{one}/steps"))["items"] for one in task_ids}
+
+    def _check_steps(self, found: dict[str, Any]) -> None:
+        for task_id, steps in found.items():
+            kept = [self.model.shown_step(step) for step in self.model.tasks[task_id].kept]
+            check(kept, steps, f"the steps of {task_id} differ")

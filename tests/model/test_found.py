@@ -13,9 +13,11 @@ from tests.model.operations import (
     Link,
     Operation,
     Pass,
+    Receive,
     Register,
     Report,
     Reports,
+    Send,
     Service,
     Step,
     Submit,
@@ -53,6 +55,22 @@ FOUND: dict[str, list[Operation]] = {
         *CLAIMED,
         Reports(0, ((1, 0, FAILED),)),
         Report(4, FAILED),
+    ],
+    "of a step and a receipt that are told at once either may come first": [
+        *CLAIMED,
+        Send(0, "m", "1", 1),
+        Together(
+            (
+                Reports(0, ((0, 0, {"kind": "step", "step": "b", "function": "f", "result": 1}),)),
+                Receive(0, {"step": "m", "occurrence": 0}),
+            )
+        ),
+        Together(
+            (
+                Receive(0, {"step": "m", "occurrence": 1}),
+                Reports(0, ((0, 0, {"kind": "step", "step": "c", "function": "f", "result": 1}),)),
+            )
+        ),
     ],
     "a run's credential keeps no other worker alive than its own": [
         *CLAIMED,
