@@ -39,6 +39,9 @@ FOUND: dict[str, list[Operation]] = {
         Submit(({"job": 0, "scheduled_at": -60},)),
         Submit(({"job": 0}, {"job": 0, "scheduled_at": -90}), alone=False),
     ],
+    "a task that is named twice in a request has one place in its answer": [
+        Submit(({"job": 0, "unique_key": "k", "priority": -1}, {"job": 0}, {"job": 0, "unique_key": "k"}), alone=False),
+    ],
     "an end that is refused for its reason has not started the run either": [
         *CLAIMED,
         Reports(0, ((0, 0, {"kind": "exception", "reason": "claim-expired", "starts": True}),)),

@@ -73,7 +73,10 @@ class Submit(Operation):
     def answer(self, at: Moment) -> Any:
         given = self._given(at.then, at.now)
         done = at.model.submit(at.by(USERS[self.user]), ROOMS[self.room], given, at.now, at.names)
-        shown = [at.model.shown(one.task) | ({"queue_position": one.position} if one.position else {}) for one in done]
+        # Who is named again was read, behind those that came after it.
+        read = {one.task.id for one in done if not one.created}
+        places = [{"queue_position": one.position} if one.position and one.task.id not in read else {} for one in done]
+        shown = [at.model.shown(one.task) | place for one, place in zip(done, places, strict=True)]
         if at.model.is_set_back(at.now):
             # The clock was set back: a submit is told its place from counts, which know no time. Lists are exact.
             for one, told in zip(shown, at.told.get("tasks", [at.told]) if at.told else shown, strict=True):
