@@ -90,8 +90,11 @@ class Cache:
                 self._jobs.put(job.full_name, job, job.size)
         return None if job is None or job.deleted_at is not None else job
 
-    async def lane(self, tx: Tx, key: tuple[int, str, str]) -> int | None:
-        """Return the number of a lane; None if there is no such lane, or its queue has too many."""
+    async def lane(self, tx: Tx, key: tuple[int, str, str]) -> tuple[int, Counter[int]] | None:
+        """Return the number of a lane, and how many tasks wait in its queue, by priority: who adds tasks counts them.
+
+        Return None if there is no such lane, or its queue has too many.
+        """
         queue = key[:2]
         if queue not in self._waiting:
             lanes = await load.lanes_of_queue(tx, *queue, most=MOST_OF_QUEUE + 1)
@@ -99,7 +102,8 @@ class Cache:
                 return None
             self._waiting |= await queue_counts(tx, {queue})
             self.add(lanes)
-        return self._lanes.get(key)
+        lane = self._lanes.get(key)
+        return None if lane is None else (lane, self._waiting[queue])
 
     def add(self, lanes: Iterable[Lane]) -> None:
         """Remember lanes of known queues, among them new ones, before their tasks are counted."""
@@ -107,13 +111,6 @@ class Cache:
             if (queue := lane.key[:2]) in self._waiting:
                 self._lanes[lane.key] = lane.id
                 self._queue_of[lane.id] = queue
-
-    def waiting(self, queue: Queue) -> Counter[int]:
-        """Return how many tasks wait in a queue, one of whose lanes was found before, by priority.
-
-        Whoever adds tasks counts them there.
-        """
-        return self._waiting[queue]
 
     async def targets(self, tx: Tx, names: set[TargetName]) -> Mapping[TargetName, int]:
         """Return the numbers of these targets, among others; those that don't exist are created."""

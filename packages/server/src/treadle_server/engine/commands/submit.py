@@ -26,6 +26,7 @@ from treadle_server.engine.naming import admit, limits_of, note_limits
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import InternalJobNotConfigured, TaskConflict, TreadleError, UniqueKeyHeld
+from treadle_server.store.transaction.counts import join_queue
 from treadle_server.store.transaction.dependencies import Needed
 
 
@@ -279,10 +280,8 @@ def _position(work: UnitOfWork, task: Task, job: Job) -> int | None:
         # The counts don't show which tasks are superseded with it.
         return None
     _, room, _ = job.lane_key(task.room, task.pool)
-    queue = work.queues[job.num, room]
-    ahead = sum(n for priority, n in queue.items() if priority >= task.priority)
-    queue[task.priority] += 1
-    return ahead + 1 if task.due_at == work.now else None
+    position = join_queue(work.queues[job.num, room], task)
+    return position if task.due_at == work.now else None
 
 
 def make_task(work: UnitOfWork, item: Submission, job: Job, named: Sequence[Named], *, room: str, user: str) -> Task:

@@ -21,7 +21,7 @@ from treadle_server.engine.rules import Rules
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import hot
-from treadle_server.store.transaction.counts import CountKey, Queue, count_change
+from treadle_server.store.transaction.counts import CountKey, count_change, join_queue
 from treadle_server.store.transaction.targets import TargetName
 
 Submits = Submit | SubmitEach
@@ -31,7 +31,8 @@ Submits = Submit | SubmitEach
 class _JobLane:
     job: Job
     lane: int
-    queue: Queue
+    queue: Counter[int]
+    """How many tasks wait in its queue, by priority."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class FastSubmits:
                 )
                 if item.is_bare and len(plain.lanes) > 1:
                     makers[id(job_lane)] = maker_like(task)
-            made.append(Submitted(task, created=True, position=self._position(task, job_lane)))
+            made.append(Submitted(task, created=True, position=join_queue(job_lane.queue, task)))
         return made
 
     async def _job_lanes(self, tx: Tx, command: Submits) -> list[_JobLane] | None:
@@ -126,15 +127,8 @@ class FastSubmits:
             or not visible_from(room, job.room)
         ):
             return None
-        key = job.lane_key(room, self._rules.options(item.options, job)["pool"])
-        lane = await self._cache.lane(tx, key)
-        return None if lane is None else _JobLane(job, lane, key[:2])
-
-    def _position(self, task: Task, job_lane: _JobLane) -> int:
-        queue = self._cache.waiting(job_lane.queue)
-        ahead = sum(n for priority, n in queue.items() if priority >= task.priority)
-        queue[task.priority] += 1
-        return ahead + 1
+        found = await self._cache.lane(tx, job.lane_key(room, self._rules.options(item.options, job)["pool"]))
+        return None if found is None else _JobLane(job, *found)
 
 
 async def _write(work: UnitOfWork, new: Sequence[Task]) -> None:

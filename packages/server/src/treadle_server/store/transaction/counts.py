@@ -57,6 +57,13 @@ def count_alike(tasks: Iterable[Task], before: Status) -> Counter[CountKey]:
     return counts
 
 
+def join_queue(queue: Counter[int], task: Task) -> int:
+    """Count a new task in its queue, which has these counts by priority, and return its position, from 1 on."""
+    ahead = sum(n for priority, n in queue.items() if priority >= task.priority)
+    queue[task.priority] += 1
+    return ahead + 1
+
+
 _ADD = """
 INSERT INTO lane_counts (lane, status, priority, n) SELECT * FROM {rows} WHERE true
     ON CONFLICT (lane, status, priority) DO UPDATE SET n = n + excluded.n
