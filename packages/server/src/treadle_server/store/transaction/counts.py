@@ -2,27 +2,16 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Select,
-    Subquery,
-    and_,
-    bindparam,
-    delete,
-    func,
-    literal_column,
-    select,
-    tuple_,
-    union_all,
-)
+from sqlalchemy import ColumnElement, Select, Subquery, delete, func, literal_column, select, union_all
 
 from treadle.wire.status import TERMINAL, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
-from treadle_server.store.bound_lists import NUMBER, TEXT, BoundList, is_found_by
-from treadle_server.store.prepared import Prepared
+from treadle_server.store.bound_lists import is_found_by
+from treadle_server.store.prepared import ByKey
 from treadle_server.store.tables import count_deltas, lane_counts, lanes, past_outcomes
 from treadle_server.store.transaction.rows import insert_tuples
 
@@ -141,29 +130,15 @@ def _waiting(counts: Subquery, those: ColumnElement[bool]) -> Select[Any]:
     )
 
 
-_queue_counts = Prepared(
-    _waiting(all_counts("sqlite"), and_(lanes.c.job_num == bindparam("job_num"), lanes.c.room == bindparam("room"))),
-    _waiting(
-        all_counts("postgresql"),
-        tuple_(*_QUEUE).in_(
-            select(
-                func.unnest(bindparam("job_num", type_=BoundList(NUMBER))),
-                func.unnest(bindparam("room", type_=BoundList(TEXT))),
-            )
-        ),
-    ),
+_queue_counts = ByKey(
+    _QUEUE, partial(_waiting, all_counts("sqlite")), postgres=partial(_waiting, all_counts("postgresql"))
 )
 
 
 async def queue_counts(tx: Tx, queues: Collection[Queue]) -> dict[Queue, Counter[int]]:
     """Return how many tasks wait in each of the queues, by priority; zero counts may be left out."""
     found: dict[Queue, Counter[int]] = {queue: Counter() for queue in queues}
-    if tx.dialect == "sqlite":
-        rows = [row for num, room in queues for row in await _queue_counts.rows(tx, job_num=num, room=room)]
-    else:
-        nums, rooms = [num for num, _ in queues], [room for _, room in queues]
-        rows = [*await _queue_counts.rows(tx, job_num=nums, room=rooms)]
-    for num, room, priority, n in rows:
+    for num, room, priority, n in await _queue_counts.found(tx, queues):
         found[num, room][priority] = int(n)
     return found
 

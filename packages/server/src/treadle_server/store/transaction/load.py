@@ -7,18 +7,19 @@ row that a command may change is locked, in a fixed order (`lock_order.py`), so 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, cast
 
-from sqlalchemy import BindParameter, ColumnElement, Row, Select, bindparam, func, select, tuple_
+from sqlalchemy import BindParameter, ColumnElement, Row, Select, bindparam, select, tuple_
 
 from treadle.wire.ids import JobId, TaskId, WorkerId
 from treadle.wire.status import LEASED, Outcome, WorkerState
 from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job, Lane, Worker
 from treadle_server.domain.tasks import Hold, Run, Task
 from treadle_server.store.base import Tx
-from treadle_server.store.bound_lists import NUMBER, TEXT, BoundList, is_among, is_same
+from treadle_server.store.bound_lists import is_among, is_same
 from treadle_server.store.past_runs import past_runs
-from treadle_server.store.prepared import Prepared
+from treadle_server.store.prepared import ByKey, Prepared
 from treadle_server.store.tables import holds, jobs, lanes, schedules, status_in, tasks, worker_jobs, workers
 from treadle_server.store.task_rows import REASON, STATUS, WHOLE, locked, select_tasks
 from treadle_server.store.transaction import limits
@@ -102,24 +103,14 @@ async def tasks_found(
 _JOB_COLUMNS = [jobs.c[name] for name in JOB_FIELDS]
 
 
-_NAME = ("room", "category", "name")
-_ITS_NAME = tuple_(*(jobs.c[name] for name in _NAME))
+_NAME = (jobs.c.room, jobs.c.category, jobs.c.name)
 
 
-def _jobs(*conditions: ColumnElement[bool], to_change: bool) -> Select[Any]:
-    return select(*_JOB_COLUMNS).where(*conditions).order_by(jobs.c.num).with_for_update(read=not to_change)
+def _jobs(condition: ColumnElement[bool], *, to_change: bool) -> Select[Any]:
+    return select(*_JOB_COLUMNS).where(condition).order_by(jobs.c.num).with_for_update(read=not to_change)
 
 
-_BY_NAME = {
-    to_change: Prepared(
-        _jobs(*(jobs.c[name] == bindparam(name) for name in _NAME), to_change=to_change),
-        _jobs(
-            _ITS_NAME.in_(select(*(func.unnest(bindparam(name, type_=BoundList(TEXT))) for name in _NAME))),
-            to_change=to_change,
-        ),
-    )
-    for to_change in (False, True)
-}
+_BY_NAME = {to_change: ByKey(_NAME, partial(_jobs, to_change=to_change)) for to_change in (False, True)}
 _BY_NUM = {to_change: Prepared(_jobs(is_among(jobs.c.num, "nums"), to_change=to_change)) for to_change in (False, True)}
 
 
@@ -136,19 +127,12 @@ def _to_job(row: Sequence[Any]) -> Job:
 
 async def jobs_by_name(tx: Tx, names: Collection[tuple[str, str, str]], *, to_change: bool) -> list[Job]:
     """Return the jobs, also deleted ones. They can't change until the commit; `to_change` locks them for writing."""
-    if not names:
-        return []
-    statement = _BY_NAME[to_change]
-    if tx.dialect == "sqlite":
-        found = [await statement.rows(tx, **dict(zip(_NAME, name, strict=True))) for name in sorted(names)]
-        return [_to_job(row) for rows in found for row in rows]
-    columns = zip(_NAME, zip(*sorted(names), strict=True), strict=True)
-    return [_to_job(row) for row in await statement.rows(tx, **dict(columns))]
+    return [_to_job(row) for row in await _BY_NAME[to_change].found(tx, names)]
 
 
 async def nums_of_jobs(tx: Tx, names: Collection[tuple[str, str, str]]) -> set[int]:
     """Return the numbers of the jobs that exist, without locking them."""
-    found = select(jobs.c.num).where(_ITS_NAME.in_(sorted(names)))
+    found = select(jobs.c.num).where(tuple_(*_NAME).in_(sorted(names)))
     return set((await tx.connection.execute(found)).scalars()) if names else set()
 
 
@@ -167,16 +151,9 @@ async def free_jobs(tx: Tx, nums: Collection[int]) -> list[Job]:
     return [_to_job(row) for row in await _free_jobs.rows(tx, nums=nums)]
 
 
-_LANE = {"job_num": NUMBER, "room": TEXT, "pool": TEXT}
-_LANES = select(lanes.c.id, *(lanes.c[name] for name in _LANE))
-_lanes_by_key = Prepared(
-    _LANES.where(*(lanes.c[name] == bindparam(name) for name in _LANE)),
-    _LANES.where(
-        tuple_(*(lanes.c[name] for name in _LANE)).in_(
-            select(*(func.unnest(bindparam(name, type_=BoundList(kind))) for name, kind in _LANE.items()))
-        )
-    ),
-)
+_LANE = (lanes.c.job_num, lanes.c.room, lanes.c.pool)
+_LANES = select(lanes.c.id, *_LANE)
+_lanes_by_key = ByKey(_LANE, _LANES.where)
 _lanes_of_queue = Prepared(
     _LANES.where(lanes.c.job_num == bindparam("job_num"), lanes.c.room == bindparam("room")).limit(bindparam("most"))
 )
@@ -184,13 +161,7 @@ _lanes_of_queue = Prepared(
 
 async def lanes_by_key(tx: Tx, keys: Collection[tuple[int, str, str]]) -> list[Lane]:
     """Return the lanes that exist, without locking them."""
-    if not keys:
-        return []
-    if tx.dialect == "sqlite":
-        found = [await _lanes_by_key.rows(tx, **dict(zip(_LANE, key, strict=True))) for key in sorted(keys)]
-        return [Lane(*row) for rows in found for row in rows]
-    columns = zip(_LANE, zip(*sorted(keys), strict=True), strict=True)
-    return [Lane(*row) for row in await _lanes_by_key.rows(tx, **dict(columns))]
+    return [Lane(*row) for row in await _lanes_by_key.found(tx, keys)]
 
 
 async def lanes_of_queue(tx: Tx, job_num: int, room: str, *, most: int) -> list[Lane]:

@@ -6,14 +6,14 @@ Only that one has `blocked` false, so a claim never reads the others, however ma
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, false, func, or_, select, text, true, tuple_, update
+from sqlalchemy import ColumnElement, Select, and_, false, func, or_, select, text, true, update
 
 from treadle.wire.status import LEASED, Status
 from treadle_server.domain.limits import Line
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
-from treadle_server.store.bound_lists import NUMBER, TEXT, BoundList, is_among, rows_of
-from treadle_server.store.prepared import Prepared
+from treadle_server.store.bound_lists import NUMBER, is_among, rows_of
+from treadle_server.store.prepared import ByKey, Prepared
 from treadle_server.store.tables import HOLDING, holds, status_in, targets, tasks
 from treadle_server.store.transaction.allocate import allocate
 from treadle_server.store.transaction.rows import insert_tuples
@@ -57,11 +57,7 @@ TargetName = tuple[str, str]
 
 
 _NAME = (targets.c.room, targets.c.name)
-_NAMED = select(*_NAME, targets.c.num)
-_WANTED = select(*(func.unnest(bindparam(column.name, type_=BoundList(TEXT))) for column in _NAME))
-_by_name = Prepared(
-    _NAMED.where(*(column == bindparam(column.name) for column in _NAME)), _NAMED.where(tuple_(*_NAME).in_(_WANTED))
-)
+_by_name = ByKey(_NAME, select(*_NAME, targets.c.num).where)
 
 
 async def number_targets(tx: Tx, names: Collection[TargetName]) -> dict[TargetName, int]:
@@ -69,14 +65,7 @@ async def number_targets(tx: Tx, names: Collection[TargetName]) -> dict[TargetNa
 
     Raises `IntegrityError` when another server has created one meanwhile.
     """
-    if not names:
-        return {}
-    if tx.dialect == "sqlite":
-        rows = [row for room, name in names for row in await _by_name.rows(tx, room=room, name=name)]
-    else:
-        rooms, called = zip(*names, strict=True)
-        rows = list(await _by_name.rows(tx, room=rooms, name=called))
-    found = {(room, name): num for room, name, num in rows}
+    found = {(room, name): num for room, name, num in await _by_name.found(tx, names)}
     missing = sorted(set(names) - found.keys())
     if missing:
         made = dict(zip(missing, await allocate(tx, "target_num", len(missing)), strict=True))
