@@ -19,9 +19,10 @@ from treadle_server.domain.visibility import Visibility
 from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.live.events import EventListener
 from treadle_server.live.feeds import Feed
-from treadle_server.live.outbox import Outbox, portions
+from treadle_server.live.outbox import FRAME_BYTES, Outbox
 from treadle_server.operations.encode import dumps
 from treadle_server.operations.encode_claims import run_names
+from treadle_server.operations.portions import filled
 from treadle_server.operations.problems import sendable
 
 BAD_FRAME = 4400
@@ -88,12 +89,12 @@ class Connection:
 
     def push_tasks(self, kind: Push, tasks: Iterable[dict[str, Any]]) -> None:
         """Push tasks, in as many messages as keep each frame small."""
-        for portion in portions(dumps(task) for task in tasks):
+        for portion in filled(map(dumps, tasks), FRAME_BYTES, len):
             self.outbox.put(_push_of(kind, portion))
 
     async def push_as_read(self, kind: Push, tasks: Iterable[dict[str, Any]]) -> None:
         """Push tasks like `push_tasks`, each message when the client has read enough of the previous ones."""
-        for portion in portions(dumps(task) for task in tasks):
+        for portion in filled(map(dumps, tasks), FRAME_BYTES, len):
             await self.outbox.room()
             self.outbox.put(_push_of(kind, portion))
 

@@ -18,10 +18,10 @@ from treadle_server.errors import StoreUnavailable
 from treadle_server.live.changes import Round
 from treadle_server.live.corrections import Corrections
 from treadle_server.live.metered import Metered
-from treadle_server.live.outbox import portions
 from treadle_server.live.task_windows import TasksView
 from treadle_server.live.views import View, ViewRows
 from treadle_server.operations.encode import dumps
+from treadle_server.operations.portions import filled
 from treadle_server.services.base import EngineService
 from treadle_server.services.rates import STEP_SECONDS, Rates
 
@@ -355,7 +355,7 @@ class Feeds(EngineService):
 
 def _snapshot(feed: Feed, rows: ViewRows) -> list[tuple[Push, bytes]]:
     """Return the snapshot's messages; rows that don't fit into the first follow as deltas."""
-    parts = list(portions(rows.by_key.values(), MOST_BYTES)) or [[]]
+    parts = list(filled(rows.by_key.values(), MOST_BYTES, len)) or [[]]
     keys = iter(rows.by_key)
     sent: list[str] = []
     messages: list[tuple[Push, bytes]] = []
@@ -375,7 +375,7 @@ def _delta(feed: Feed, before: ViewRows, after: ViewRows) -> list[tuple[Push, by
     if not (changed or gone or moved or counted):
         return []
     # Removed rows and the order come last, when all rows that the order names have been sent.
-    *first, last = list(portions(changed, MOST_BYTES)) or [[]]
+    *first, last = list(filled(changed, MOST_BYTES, len)) or [[]]
     order = list(after.by_key) if moved else None
     messages = [_body(feed, after, part, gone=[], order=None) for part in first]
     return [("delta", body) for body in (*messages, _body(feed, after, last, gone=gone, order=order))]

@@ -2,24 +2,10 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 
 FRAME_BYTES = 1024 * 1024
 """Items are gathered into a frame up to this size; a larger item goes alone."""
-
-
-def portions(encoded: Iterable[bytes], limit: int = FRAME_BYTES) -> Iterator[list[bytes]]:
-    """Return the parts in portions of up to `limit` bytes; a larger one is a portion by itself."""
-    portion: list[bytes] = []
-    size = 0
-    for part in encoded:
-        if portion and size + len(part) > limit:
-            yield portion
-            portion, size = [], 0
-        portion.append(part)
-        size += len(part)
-    if portion:
-        yield portion
 
 
 SHARE = 32

@@ -1,7 +1,7 @@
 """Work on many items in portions, with turns for other requests in between."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import monotonic
 from typing import TypeVar
 
@@ -18,6 +18,20 @@ R = TypeVar("R")
 def portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """Return the items in portions."""
     return (items[first : first + PORTION] for first in range(0, len(items), PORTION))
+
+
+def filled(items: Iterable[T], most: int, size_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Return the items in portions of up to `most` in size together; a larger item is a portion by itself."""
+    portion: list[T] = []
+    size = 0
+    for item in items:
+        if portion and size + size_of(item) > most:
+            yield portion
+            portion, size = [], 0
+        portion.append(item)
+        size += size_of(item)
+    if portion:
+        yield portion
 
 
 async def each(function: Callable[[T], R], items: Sequence[T]) -> list[R]:

@@ -1,7 +1,7 @@
 """Turns submissions on the wire into tasks in the store."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
@@ -37,7 +37,7 @@ from treadle_server.operations import values
 from treadle_server.operations.binding import bind, bonds_of
 from treadle_server.operations.checking import TRIES, Checked, refusals, unstable
 from treadle_server.operations.context import OperationContext
-from treadle_server.operations.portions import BREATH_SECONDS, each
+from treadle_server.operations.portions import BREATH_SECONDS, each, filled
 from treadle_server.operations.schemas import schema_without
 from treadle_server.operations.task_lists import PLAIN, PlainTask
 from treadle_server.store.read import tasks as read_tasks
@@ -134,7 +134,7 @@ async def _run_each(
     tasks; now they wait 0.2. If the server gives up in between, that is the outcome of the rest.
     """
     taken: list[SubmitOutcome | SchemaMoved] = []
-    for portion in _portions(items, ctx.engine.most_rows):
+    for portion in filled(items, ctx.engine.most_rows, rows_of):
         try:
             taken += await ctx.engine.run(SubmitEach(principal=principal, room=room, items=portion))
         except (StoreUnavailable, TooManyRequests) as error:
@@ -142,20 +142,6 @@ async def _run_each(
                 raise
             return [*taken, *repeat(error, len(items) - len(taken))]
     return taken
-
-
-def _portions(items: Sequence[Submission], most_rows: int) -> Iterator[list[Submission]]:
-    """Yield the items in portions of at most so many rows, or of one item."""
-    portion: list[Submission] = []
-    rows = 0
-    for item in items:
-        if portion and rows + rows_of(item) > most_rows:
-            yield portion
-            portion, rows = [], 0
-        portion.append(item)
-        rows += rows_of(item)
-    if portion:
-        yield portion
 
 
 def _check_scopes(principal: Principal, wanted: Iterable[TaskSubmit | PlainTask]) -> None:
