@@ -15,7 +15,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.base import OneRow
 from treadle_server.engine.commands.reports import take_report
 from treadle_server.engine.commands.run_report import RunReport
-from treadle_server.engine.commands.steering import keep_hold
+from treadle_server.engine.commands.steering import end_run
 from treadle_server.engine.commands.workers import DISCONNECTED
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
@@ -53,8 +53,7 @@ class FailDispatch(OneRow):
             return False
         work.open(task)
         ending = Ending(Outcome.EXCEPTION, Reason.INTERNAL_ERROR, NOT_DISPATCHED, self.cause)
-        work.add_run(task, life.fail(task, ending, work.now, work.draw), code_ended=True)
-        work.changed(task)
+        end_run(work, task, life.fail(task, ending, work.now, work.draw), None)
         return True
 
 
@@ -119,6 +118,4 @@ def lose_internal(work: UnitOfWork, task: Task, *, is_dead: bool) -> None:
     until = task.taken_until if task.target_num is not None and not is_dead else None
     delay = backoff_of(task, task.requeue_count, work.draw) if policy == "backoff" else timedelta(0)
     ending = Ending(Outcome.EXCEPTION, Reason.CLAIM_EXPIRED, DISCONNECTED)
-    run = life.fail(task, ending, work.now, work.draw, requeue_after=delay)
-    work.add_run(task, run, code_ended=not keep_hold(work, task, until))
-    work.changed(task)
+    end_run(work, task, life.fail(task, ending, work.now, work.draw, requeue_after=delay), until)
