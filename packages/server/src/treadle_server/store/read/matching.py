@@ -28,12 +28,8 @@ def matcher(wanted: TaskFilter) -> Matches | None:
         return None
     parts = _parts(wanted)
     if not parts:
-        return _everything
+        return lambda _task: True
     return parts[0] if len(parts) == 1 else lambda task: all(part(task) for part in parts)
-
-
-def _everything(_task: Task) -> bool:
-    return True
 
 
 _EQUAL = {"job": "job_name", "room": "room", "target": "target", "worker": "worker_id"}

@@ -9,7 +9,7 @@ is the same whatever the statistics are, and stops at the end of the page.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -111,11 +111,14 @@ def is_listed(along: Iterable[ColumnElement[bool]]) -> bool:
 
 def _of_list(condition: ColumnElement[Any]) -> ColumnElement[Any]:
     """Return a condition on `tasks` as one on `task_specs`."""
+    return _replaced(condition, _LISTED.__getitem__)
 
-    def listed(element: Any, **_: Any) -> ColumnElement[Any] | None:
-        return _LISTED[element.name] if isinstance(element, Column) and element.table is tasks else None
 
-    found: ColumnElement[Any] = replacement_traverse(condition, {}, listed)
+def _replaced(condition: ColumnElement[Any], by: Callable[[str], ColumnElement[Any]]) -> ColumnElement[Any]:
+    def replaced(element: Any, **_: Any) -> ColumnElement[Any] | None:
+        return by(element.name) if isinstance(element, Column) and element.table is tasks else None
+
+    found: ColumnElement[Any] = replacement_traverse(condition, {}, replaced)
     return found
 
 
@@ -124,8 +127,8 @@ class Asked:
 
     def __init__(self, conditions: Sequence[ColumnElement[bool]]) -> None:
         elements = [element for condition in conditions for element in iterate(condition)]
-        self.conditions = [_by_name(condition) for condition in conditions]
-        """The conditions, for a subquery that is named "tasks" too."""
+        self.conditions = [_replaced(condition, _shown) for condition in conditions]
+        """The conditions, with names for columns: a subquery that is named "tasks" has these too."""
         self.columns = [name for element in elements for name in _named(element)]
         """The columns that they need."""
 
@@ -135,16 +138,6 @@ def _named(element: Any) -> Sequence[str]:
         return [element.name]
     # Some conditions are plain text.
     return _IN_TEXT.findall(element.name) if isinstance(element, ColumnClause) and element.is_literal else []
-
-
-def _by_name(condition: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Return the condition with its columns replaced by their names, which a subquery named "tasks" has too."""
-
-    def named(element: Any, **_: Any) -> ColumnElement[Any] | None:
-        return _shown(element.name) if isinstance(element, Column) and element.table is tasks else None
-
-    found: ColumnElement[bool] = replacement_traverse(condition, {}, named)
-    return found
 
 
 def _shown(name: str) -> ColumnElement[Any]:
