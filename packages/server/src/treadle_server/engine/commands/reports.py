@@ -12,7 +12,6 @@ from treadle_server.access.checks import speaks_for
 from treadle_server.access.principal import Principal
 from treadle_server.access.rights import claim_task
 from treadle_server.domain import life
-from treadle_server.domain.jobs import Worker
 from treadle_server.domain.life import Ending
 from treadle_server.domain.states import advance
 from treadle_server.domain.steps import Step
@@ -277,10 +276,6 @@ class ReportMany:
     def rows(self) -> int:
         """Return how many tasks it may write."""
         return len(self.reports)
-
-    def may_speak(self, task: Task, worker: Worker | None) -> bool:
-        """Return whether the caller may report about the task's open run, whose worker this is."""
-        return speaks_for(self.principal, worker, task.id, task.run_id)
 
     def _single_reports(self) -> Iterator[tuple[int, ReportRun]]:
         for i in range(len(self.reports)) if self.rest is None else self.rest:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import Outcome, Status
+from treadle_server.access.checks import speaks_for
 from treadle_server.domain import life
 from treadle_server.domain.encryption import seal_in
 from treadle_server.domain.jobs import Worker
@@ -186,7 +187,7 @@ class FastReports:
 
     def _may_report(self, command: ReportMany, task: Task, report: RunReport) -> bool:
         worker = None if task.worker_id is None else self._workers.get(task.worker_id)
-        if worker is None or not command.may_speak(task, worker):
+        if worker is None or not speaks_for(command.principal, worker, task.id, task.run_id):
             return False
         # The end of a task may make its job an orphan, but not while the worker that did it serves the job (Z6). If
         # another server has changed that, the sweeper notices.
