@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
-from treadle_server.operations.failures import group_data
+from treadle_server.operations.encode import group_data
 from treadle_server.store.read.failures import groups
 
 

@@ -6,8 +6,8 @@ from starlette.responses import Response
 
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
+from treadle_server.operations.editing import steer_task
 from treadle_server.operations.reading import shown_after
-from treadle_server.operations.steering import steer_task
 
 
 def verb(action: str) -> Callable[[Call], Awaitable[Response]]:

@@ -22,7 +22,7 @@ from treadle_server.errors import JobNotFound, TreadleError, ValidationFailed
 from treadle_server.live.session import Op, Reply, Session
 from treadle_server.operations import submitting, values
 from treadle_server.operations.bulk import Edits, bulk, bulk_edit
-from treadle_server.operations.editing import edit_task
+from treadle_server.operations.editing import edit_task, steer_task
 from treadle_server.operations.encode import receipt_data, whoami_data
 from treadle_server.operations.flows import shown_flow
 from treadle_server.operations.jobs import register_job, shown_job
@@ -31,7 +31,6 @@ from treadle_server.operations.problems import problem_body
 from treadle_server.operations.reading import shown_after, shown_submitted, shown_task
 from treadle_server.operations.runs import shown_events, shown_logs, shown_runs
 from treadle_server.operations.schedules import steer_schedule
-from treadle_server.operations.steering import steer_task
 from treadle_server.operations.steps import kept_steps, send_message
 from treadle_server.operations.submitting import submit_each
 from treadle_server.operations.task_lists import plain_tasks, tasks_of

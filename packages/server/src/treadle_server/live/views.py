@@ -22,6 +22,7 @@ from treadle_server.errors import TaskNotFound
 from treadle_server.operations.encode import (
     artifact_data,
     dumps,
+    group_data,
     happening_data,
     job_data,
     limit_data,
@@ -31,7 +32,6 @@ from treadle_server.operations.encode import (
     target_data,
     task_data,
 )
-from treadle_server.operations.failures import group_data
 from treadle_server.operations.jobs import measured
 from treadle_server.operations.worker_rows import worker_data
 from treadle_server.services.absences import Absences

@@ -1,4 +1,4 @@
-"""Turns an edit on the wire into the engine's command; its payload is checked first."""
+"""Turns an edit or a verb for one task on the wire into the engine's command; an edit's payload is checked first."""
 
 from typing import Any
 
@@ -6,13 +6,16 @@ import orjson
 
 from treadle.wire.edits import TaskChanges
 from treadle.wire.ids import TaskId
+from treadle.wire.status import Status
+from treadle.wire.tasks import Rerun, Resolve
+from treadle.wire.tasks import Steer as SteerBody
 from treadle_server.access.checks import controls, sees, unseen
 from treadle_server.access.principal import Principal
 from treadle_server.access.scopes import check_new
 from treadle_server.domain.encryption import check_payload
 from treadle_server.domain.instants import instant
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.commands import Edit
+from treadle_server.engine.commands import Edit, Steer
 from treadle_server.operations import values
 from treadle_server.operations.context import OperationContext
 from treadle_server.operations.reading import read_task
@@ -59,3 +62,21 @@ async def edit_command(
             given_later = frozenset(orjson.loads(known.arguments_from)) if known.arguments_from else frozenset()
             await ctx.catalog.check_edit(known, patch.payload, text, given_later)
     return Edit(principal=principal, task_id=task_id, changes=changes, if_version=patch.if_version)
+
+
+async def steer_task(
+    ctx: OperationContext, principal: Principal, task_id: TaskId, action: str, given: SteerBody
+) -> Task:
+    """Apply a verb to a task.
+
+    Raises `TaskNotFound`, `Forbidden`, `TaskConflict`, `InvalidTaskTransition`, or `ValidationFailed` if the task does
+    not keep the step that the rerun is to begin with.
+    """
+    command = Steer(principal=principal, task_id=task_id, action=action, if_version=given.if_version)
+    if isinstance(given, Resolve):
+        command.to = Status(given.status)
+        command.result = values.text_or_none(given.result)
+        command.error = given.error
+    if isinstance(given, Rerun):
+        command.from_step = given.from_step
+    return await ctx.engine.run(command)

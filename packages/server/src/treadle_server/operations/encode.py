@@ -18,12 +18,14 @@ from treadle.wire.tasks import RunItem, TaskEvent
 from treadle_server.access.checks import is_reader
 from treadle_server.access.principal import Principal
 from treadle_server.domain.artifacts import Artifact
+from treadle_server.domain.failures import key_text
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.limits import own_of
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.steps import Step
 from treadle_server.domain.tasks import NEVER_RUN, Task
 from treadle_server.engine.commands import Submitted
+from treadle_server.store.read.failures import MOST_JOBS, FailureGroup
 from treadle_server.store.read.history import Happening
 from treadle_server.store.read.jobs import JobView
 from treadle_server.store.read.limit_keys import LimitView
@@ -357,4 +359,26 @@ def whoami_data(who: Principal) -> dict[str, Any]:
         "scopes": scopes,
         "may_write": not is_reader(who),
         "expires_at": who.expires_at,
+    }
+
+
+LONGEST_ERROR = 1_000
+"""The most characters of an error that a group shows; the task has all of it."""
+
+
+def group_data(group: FailureGroup) -> dict[str, Any]:
+    """Return the group as `FailureGroup`."""
+    return {
+        "id": key_text(group.key),
+        "kind": group.kind,
+        "place": group.place,
+        "error": None if group.error is None else group.error[:LONGEST_ERROR],
+        "task_id": group.task_id,
+        "jobs": [name for name, _ in group.jobs.most_common(MOST_JOBS)],
+        "runs": group.runs,
+        "first_seen_at": group.first_at,
+        "last_seen_at": group.last_at,
+        "per_minute": group.minutes,
+        "failed": group.failed,
+        "retrying": group.retrying,
     }

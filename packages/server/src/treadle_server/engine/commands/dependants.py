@@ -14,8 +14,7 @@ from treadle_server.access.principal import Principal
 from treadle_server.domain import life
 from treadle_server.domain.dependencies import TOLD, UNTOLD, Need, ResultPlace, Verdict, last_told, told_up_to, verdict
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.commands.steering import cancel_task
-from treadle_server.engine.commands.unmet import count_unmet
+from treadle_server.engine.commands.steering import cancel_task, count_unmet
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction.dependencies import Edge, Ended, Needed, Waiter

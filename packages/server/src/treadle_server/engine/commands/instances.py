@@ -18,8 +18,7 @@ from treadle_server.domain.flows import Flow
 from treadle_server.domain.limits import Named
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.commands.submit import Submission, holder_of, make_task
-from treadle_server.engine.commands.superseding import crowd_in
+from treadle_server.engine.commands.submit import Submission, crowd_in, holder_of, make_task
 from treadle_server.engine.naming import admit, limits_of
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import LimitFull, LimitNotFound, ValidationFailed

@@ -9,15 +9,16 @@ from treadle.wire.transitions import Verb
 from treadle_server.access.checks import check_control
 from treadle_server.access.principal import Principal
 from treadle_server.domain import life
+from treadle_server.domain.dependencies import Verdict, verdict
 from treadle_server.domain.encryption import check_words
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Hold, Run, Task
 from treadle_server.engine.commands.base import OneRow, get_task
 from treadle_server.engine.commands.steps import clear_steps
-from treadle_server.engine.commands.unmet import count_unmet
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import InvalidTaskTransition, ValidationFailed
+from treadle_server.store.transaction.dependencies import EdgeStatus
 
 
 def keep_hold(work: UnitOfWork, task: Task, taken_until: datetime | None, *, slot_only: bool = False) -> bool:
@@ -67,6 +68,30 @@ def cut_off(work: UnitOfWork, task: Task, run: Run | None, until: datetime | Non
         keep_hold(work, task, until)
     work.changed(task)
     work.maybe_orphan(task.job_num)
+
+
+def count_unmet(work: UnitOfWork, task: Task) -> EdgeStatus | None:
+    """Count the task's unmet dependencies again, since these may run again too; the task must be open for a change.
+
+    Return a dependency because of which it must never run by its policy, or None if there is none.
+    """
+    known = work.dependencies
+    if task.unmet is None:
+        return None
+    task.unmet = 0
+    failed: EdgeStatus | None = None
+    for edge in known.edges_of(task.seq):
+        other = work.tasks.get(edge.needs_id)
+        status = edge.status if other is None else other.status
+        decision = verdict(task.on_dependency_failure, status)
+        is_met = decision is Verdict.MET
+        key = (task.seq, edge.needs_seq)
+        if is_met is not known.met.get(key, edge.met):
+            known.met[key] = is_met
+        task.unmet += not is_met
+        if decision is Verdict.FAILED and failed is None:
+            failed = edge._replace(status=status)
+    return failed
 
 
 _AGAIN = frozenset({"resume", "rerun"})

@@ -8,7 +8,7 @@ from typing import Any
 from uuid_utils import uuid7
 
 from treadle.wire.ids import TaskId
-from treadle.wire.status import OPEN, Status
+from treadle.wire.status import OPEN, Reason, Status
 from treadle_server.access.checks import sees
 from treadle_server.access.principal import Principal
 from treadle_server.domain.admission import Wanted
@@ -20,7 +20,7 @@ from treadle_server.domain.tasks import TASK_FIELDS, Task, check_times, task_val
 from treadle_server.engine.commands.dependants import check_needs, found, put_in_waiting
 from treadle_server.engine.commands.flows import check_flow, flow_of, read_bound
 from treadle_server.engine.commands.jobs import find_job
-from treadle_server.engine.commands.superseding import crowd_in
+from treadle_server.engine.commands.steering import cancel_task
 from treadle_server.engine.commands.workers import job_name_or_404
 from treadle_server.engine.naming import admit, limits_of, note_limits
 from treadle_server.engine.read_set import ReadSet
@@ -342,6 +342,22 @@ def new_task(
         trace=item.trace,
         **option,
     )
+
+
+def crowd_in(work: UnitOfWork, new: Task, named: Sequence[Named]) -> None:
+    """Count a new task among those that wait for its limits, and cancel the tasks that it supersedes there.
+
+    A running task that is superseded keeps its hold until its code has stopped. A new task that is not due yet, or
+    waits for other tasks, does nothing here.
+    """
+    if new.status is not Status.PENDING:
+        return
+    work.admission.add(named)
+    for one in named:
+        rivals = work.rivals.get(one.bucket_id.bucket)
+        for task in () if rivals is None else rivals.superseded_by(new):
+            cancel_task(work, task, Reason.SUPERSEDED)
+            task.error = f"task {new.id} superseded it: the limit {one.name!r} of room {one.room} was full"
 
 
 def maker_like(first: Task) -> Callable[[int, Submission], Task]:
