@@ -4,7 +4,7 @@ from treadle_server.domain.lately_used import LatelyUsed
 
 
 def kept(used: LatelyUsed[str, str]) -> str:
-    return "".join(used.values())
+    return "".join(used._kept)
 
 
 def test_of_too_many_that_goes_which_was_not_used_for_longest() -> None:

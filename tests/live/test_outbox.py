@@ -97,7 +97,7 @@ async def test_where_too_much_waits_on_all_sockets_who_reads_nothing_is_dropped_
     slow, quick = Outbox(100 * SHARE, backlog), Outbox(100 * SHARE, backlog)
     quick.put(b"x" * 50)
     slow.put(b"x" * 1000)
-    assert backlog.is_full
+    assert backlog.size > backlog.most
 
     quick.put(b"y" * 30)
     slow.put(b"y")

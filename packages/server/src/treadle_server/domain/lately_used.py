@@ -44,7 +44,3 @@ class LatelyUsed(Generic[K, V]):
         """Forget everything."""
         self._kept.clear()
         self._weight = 0
-
-    def values(self) -> list[V]:
-        """Return all values, without counting this as a use."""
-        return [value for value, _ in self._kept.values()]

@@ -22,11 +22,6 @@ class Backlog:
         self.most = most
         self.size = 0
 
-    @property
-    def is_full(self) -> bool:
-        """Return whether more bytes wait than the limit."""
-        return self.size > self.most
-
 
 class Outbox:
     """Encoded items in the order of sending.
@@ -69,7 +64,7 @@ class Outbox:
 
     @property
     def _most(self) -> int:
-        return self._limit // SHARE if self._backlog.is_full else self._limit
+        return self._limit // SHARE if self._backlog.size > self._backlog.most else self._limit
 
     @property
     def is_crowded(self) -> bool:
