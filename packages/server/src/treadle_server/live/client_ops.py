@@ -1,6 +1,6 @@
 """Clients' operations on the session socket: submit, await, read and steer."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -19,9 +19,10 @@ from treadle_server.access.checks import visibility_of
 from treadle_server.authorization.permission import Permission
 from treadle_server.engine.commands import DeleteLimit, PatchJob, RemoveWorker, SubmitOutcome, Submitted
 from treadle_server.errors import JobNotFound, TreadleError, ValidationFailed
-from treadle_server.live.session import Op, Reply, Session
+from treadle_server.live.session import Handler, Op, Reply, Session
 from treadle_server.operations import submitting, values
 from treadle_server.operations.bulk import Edits, bulk, bulk_edit
+from treadle_server.operations.context import OperationContext
 from treadle_server.operations.editing import edit_task, steer_task
 from treadle_server.operations.encode import receipt_data, whoami_data
 from treadle_server.operations.flows import shown_flow
@@ -191,22 +192,13 @@ async def get(session: Session, fields: dict[str, Any]) -> Reply:
     return Reply(await shown_task(session.live.ctx, TaskId(values.validate(One, fields).id)))
 
 
-async def runs(session: Session, fields: dict[str, Any]) -> Reply:
-    """Return a task's runs in order, each as `RunItem`. Raises `TaskNotFound`."""
-    task_id = TaskId(values.validate(One, fields).id)
-    return Reply({"items": await shown_runs(session.live.ctx, task_id)})
+def listed(shown: Callable[[OperationContext, TaskId], Awaitable[list[dict[str, Any]]]]) -> Handler:
+    """Return the operation that answers with all of a task's runs, log lines or events. Raises `TaskNotFound`."""
 
+    async def of_task(session: Session, fields: dict[str, Any]) -> Reply:
+        return Reply({"items": await shown(session.live.ctx, TaskId(values.validate(One, fields).id))})
 
-async def logs(session: Session, fields: dict[str, Any]) -> Reply:
-    """Return the last 1,000 log lines of a task, each as `LogItem`. Raises `TaskNotFound`."""
-    task_id = TaskId(values.validate(One, fields).id)
-    return Reply({"items": await shown_logs(session.live.ctx, task_id)})
-
-
-async def history(session: Session, fields: dict[str, Any]) -> Reply:
-    """Return the known history of a task, each event as `TaskEvent`. Raises `TaskNotFound`."""
-    task_id = TaskId(values.validate(One, fields).id)
-    return Reply({"items": await shown_events(session.live.ctx, task_id)})
+    return of_task
 
 
 async def whoami(session: Session, fields: dict[str, Any]) -> Reply:
@@ -363,12 +355,12 @@ OPS: dict[str, Op] = {
     "await": Op(await_tasks, Permission.READ_LIST),
     "unawait": Op(unawait, Permission.TOKEN),
     "get": Op.of("get", get),
-    "runs": Op.of("runs", runs),
-    "logs": Op.of("logs", logs),
+    "runs": Op.of("runs", listed(shown_runs)),
+    "logs": Op.of("logs", listed(shown_logs)),
     "steps": Op.of("steps", steps),
     "send": Op.of("send", send),
     "get_flow": Op.of("get_flow", get_flow),
-    "history": Op.of("history", history),
+    "history": Op.of("history", listed(shown_events)),
     "whoami": Op.of("whoami", whoami),
     "action": Op.of("cancel", act),
     "actions": Op.of("actions", act_on_many),
