@@ -84,8 +84,8 @@ class LimitKeeper:
         if work.limited:
             decision = await decide(tx, work.limited, work.now)
             work.batch.due_at = decision.opens_at
-            work.batch.shifted |= decision.shifted
-            work.woken |= decision.lanes
+            work.batch.shifted |= decision.woken | decision.parked
+            work.woken |= decision.woken
         if work.changes.idle_buckets:
             await forget_full(tx, work.changes.idle_buckets, work.now - IDLE)
         await confirm_admission(work)

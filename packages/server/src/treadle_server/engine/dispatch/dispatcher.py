@@ -279,8 +279,8 @@ class Dispatcher:
         await self._claim(tx, assignments, matched, now)
         if gate is not None:
             decision = await close_gate(tx, gate, now)
-            opened = decision.lanes
-            assignments.shifted |= decision.shifted
+            opened = decision.woken
+            assignments.shifted |= decision.woken | decision.parked
             assignments.opens_at = sooner(assignments.opens_at, decision.opens_at)
         taken = Counter(task.lane for _, task in matched)
         taken |= {head.lane.id: before[head.lane.id] - len(head.tasks) for head in limited}

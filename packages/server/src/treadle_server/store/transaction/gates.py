@@ -7,7 +7,6 @@ nothing before they are claimed, and the claim checks again (docs/decisions/0025
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from treadle_server.domain.limits import BucketId, Gate, Line, bucket_ids_of, text_of_bucket_id
 from treadle_server.domain.tasks import Task
@@ -41,22 +40,14 @@ class Touched:
 
 
 @dataclass(slots=True)
-class ChangedLanes:
-    """Lanes in which decisions changed what may be claimed."""
-
-    woken: set[int] = field(default_factory=set)
-    parked: set[int] = field(default_factory=set)
-    """Lanes in which a claimable task has to wait."""
-
-
-class Decision(NamedTuple):
+class Decision:
     """The result of a decision about lines."""
 
-    lanes: set[int]
+    woken: set[int] = field(default_factory=set)
     """Lanes in which a task became claimable."""
-    shifted: set[int]
-    """Those, and lanes in which a claimable task has to wait."""
-    opens_at: datetime | None
+    parked: set[int] = field(default_factory=set)
+    """Lanes in which a claimable task has to wait."""
+    opens_at: datetime | None = None
     """When the first of the lines that now wait for a token may go on."""
 
 
@@ -70,12 +61,13 @@ async def decide(tx: Tx, touched: Touched, now: datetime) -> Decision:
     for limit_key in touched.returned:
         gate.give_back(limit_key)
         bucket_ids.update(gate.bucket_ids[limit_key])
-    moved = ChangedLanes()
-    await _decide(tx, gate, touched.lines, now, moved)
-    await _open(tx, gate, bucket_ids, now, moved)
+    made = Decision()
+    await _decide(tx, gate, touched.lines, now, made)
+    await _open(tx, gate, bucket_ids, now, made)
     # Also those that have no token yet; otherwise they would stay due for ever.
     gate.changed |= gate.buckets.keys() & {bucket_id.bucket for bucket_id in touched.due}
-    return await _write(tx, gate, moved, now)
+    await _write(tx, gate, made, now)
+    return made
 
 
 async def open_gate(tx: Tx, heads: Iterable[Task], now: datetime) -> Gate | None:
@@ -93,9 +85,10 @@ async def close_gate(tx: Tx, gate: Gate, now: datetime) -> Decision:
     """Write what claims have taken, and decide about their lines."""
     await rows.insert_uses(tx, [(task.seq, task.run_id, *bucket_id, weight) for task, bucket_id, weight in gate.taken])
     lines = {Line(task.lane, task.limit_key) for task, _, _ in gate.taken if task.limit_key is not None}
-    moved = ChangedLanes()
-    await _decide(tx, gate, lines | gate.shut, now, moved)
-    return await _write(tx, gate, moved, now)
+    made = Decision()
+    await _decide(tx, gate, lines | gate.shut, now, made)
+    await _write(tx, gate, made, now)
+    return made
 
 
 async def _know(tx: Tx, gate: Gate, limit_keys: Iterable[str], now: datetime) -> None:
@@ -106,17 +99,17 @@ async def _know(tx: Tx, gate: Gate, limit_keys: Iterable[str], now: datetime) ->
         gate.buckets |= await rows.read_buckets(tx, missing, now)
 
 
-async def _write(tx: Tx, gate: Gate, moved: ChangedLanes, now: datetime) -> Decision:
+async def _write(tx: Tx, gate: Gate, made: Decision, now: datetime) -> None:
     # Lines of other keys may wait for the same bucket: no more tasks of a lane are let through than there are tokens.
     known = (number for number in gate.changed | gate.looked if number in gate.buckets)
     for number in await awaited_among(tx, [number for number in known if gate.buckets[number].may_lack_token]):
         gate.buckets[number].is_waited_for = True
         gate.changed.add(number)
     await rows.write_tokens(tx, {num: gate.buckets[num] for num in gate.changed}, now)
-    return Decision(moved.woken, moved.woken | moved.parked, gate.opens_at(now))
+    made.opens_at = gate.opens_at(now)
 
 
-async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, moved: ChangedLanes) -> set[Line]:
+async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, made: Decision) -> set[Line]:
     """Make the first tasks of each line that fit claimable; return the lines of which none does.
 
     The gate must have the lines' buckets.
@@ -146,8 +139,8 @@ async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, mo
             gate.note_waiting(full, begins=True)
         elif len(waiting) < most:
             whole.append(line)
-    moved.parked |= await limit_lines.set_parked(tx, present - wanted, parked=True)
-    moved.woken |= await limit_lines.set_parked(tx, wanted - present, parked=False)
+    made.parked |= await limit_lines.set_parked(tx, present - wanted, parked=True)
+    made.woken |= await limit_lines.set_parked(tx, wanted - present, parked=False)
     # The server that has locked one of these may only have read it, and then does not decide about the line.
     parked += [
         limit_lines.Parked(line, bucket_id, others[line])
@@ -158,7 +151,7 @@ async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, mo
     return stuck
 
 
-async def _open(tx: Tx, gate: Gate, bucket_ids: Collection[BucketId], now: datetime, moved: ChangedLanes) -> None:
+async def _open(tx: Tx, gate: Gate, bucket_ids: Collection[BucketId], now: datetime, made: Decision) -> None:
     """Decide about lines that wait for room in the buckets: as many of each lane as may fit, in order."""
     seen: set[Line] = set()
     await _know(tx, gate, map(text_of_bucket_id, bucket_ids), now)
@@ -175,6 +168,6 @@ async def _open(tx: Tx, gate: Gate, bucket_ids: Collection[BucketId], now: datet
             break
         seen |= new
         await _know(tx, gate, [line.limit_key for line in new], now)
-        stuck = await _decide(tx, gate, new, now, moved)
+        stuck = await _decide(tx, gate, new, now, made)
         # Room that a line can't use, because it waits for another bucket too or is too heavy, goes to the next one.
         left = {waiting[line] for line in stuck & new}
