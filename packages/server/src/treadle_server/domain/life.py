@@ -13,6 +13,7 @@ from treadle.wire.transitions import Verb
 from treadle_server.domain.dependencies import TAKE_BACK, UNTOLD
 from treadle_server.domain.last_run import keep_last_run, last_run
 from treadle_server.domain.retry import Draw, backoff_of, requeue_delay
+from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.domain.usage import note_usage, usage_of_run
@@ -37,11 +38,12 @@ def _move(task: Task, verb: Verb, to: Status, now: datetime) -> None:
     task.updated_at = now
 
 
-def check_version(task: Task, expected: int | None) -> None:
-    """Raise `TaskConflict` if the task has changed since version `expected`; None accepts any version."""
-    if expected is not None and task.version != expected:
+def check_version(one: Task | Schedule, expected: int | None) -> None:
+    """Raise `TaskConflict` if a task or schedule has changed since version `expected`; None accepts any version."""
+    if expected is not None and one.version != expected:
         raise TaskConflict(
-            f"the task is at version {task.version}, not {expected}: it has changed since, so read it again"
+            f"the {type(one).__name__.lower()} is at version {one.version}, not {expected}: it has changed since, so"
+            " read it again"
         )
 
 

@@ -9,6 +9,7 @@ from uuid_utils import uuid7
 from treadle_server.access.checks import check_schedule, check_task_scopes
 from treadle_server.access.principal import Principal
 from treadle_server.domain.jobs import Job
+from treadle_server.domain.life import check_version
 from treadle_server.domain.schedules import CONTENT_FIELDS, SCHEDULE_FIELDS, Content, Schedule, first_tick
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.base import OneRow
@@ -49,14 +50,6 @@ def get_schedule(work: UnitOfWork, principal: Principal, room: str, name: str) -
         raise ScheduleNotFound(f"there is no schedule {name!r} in room {room}")
     check_schedule(principal, schedule, work.jobs_by_num[schedule.job_num].full_name)
     return schedule
-
-
-def check_version(schedule: Schedule, expected: int | None) -> None:
-    """Raise `TaskConflict` if the schedule has changed since version `expected`; None accepts any version."""
-    if expected is not None and schedule.version != expected:
-        raise TaskConflict(
-            f"the schedule is at version {schedule.version}, not {expected}: it has changed since, so read it again"
-        )
 
 
 @dataclass(slots=True, kw_only=True)
