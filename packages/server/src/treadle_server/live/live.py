@@ -68,8 +68,10 @@ class Live:
         # The rates' listener was added earlier, so a feed that a batch marks reads rates that include it.
         listeners = (self.events.on_commit, self.results.on_commit, self.feeds.on_commit, self._tell_workers)
         forgets = [self.ctx.engine.hub.listen(listener) for listener in listeners]
+        tokens = SessionTokens(self.ctx.access, self._sessions)
+        services: tuple[Service, ...] = (self.feeds, self.feeds.corrections, self.results, tokens)
         async with asyncio.TaskGroup() as self._group:
-            loops = [self._group.create_task(self.ctx.supervised(one), name=one.name) for one in self._services]
+            loops = [self._group.create_task(self.ctx.supervised(one), name=one.name) for one in services]
             try:
                 yield
             finally:
@@ -123,10 +125,6 @@ class Live:
             "worker" if one.worker_id is not None else "observer" if one.feeds or one.listener else "client"
             for one in self._sessions
         )
-
-    @property
-    def _services(self) -> tuple[Service, ...]:
-        return self.feeds, self.feeds.corrections, self.results, SessionTokens(self.ctx.access, self._sessions)
 
     async def _end_with_token(self, session: Connection) -> None:
         """End the session at the moment when its token expires."""
