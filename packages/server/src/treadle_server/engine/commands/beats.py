@@ -170,7 +170,7 @@ class Reattach:
     def apply(self, work: UnitOfWork) -> Beaten:
         """Return what the worker still holds. Raises `WorkerNotFound` or `Forbidden`."""
         answer = self._beat().apply(work)
-        if self.home is not None and work.workers[self.worker_id].home != self.home:
+        if work.workers[self.worker_id].home != self.home:
             return answer
         held = {(TaskId(ref.task_id), ref.run_id) for ref in self.held}
         for task in runs_of(work, self.worker_id):
@@ -202,12 +202,10 @@ class ReturnUnstarted:
 
     def apply(self, work: UnitOfWork) -> int:
         """Return how many runs were handed back. One with a target stays until its worker reports or its lease ends."""
-        returned = 0
         worker = work.workers.get(self.worker_id)
-        if worker is not None and self.home is not None and worker.home != self.home:
+        if worker is not None and worker.home != self.home:
             return 0
-        for task in runs_of(work, self.worker_id):
-            if task.started_at is None and task.target_num is None:
-                take_back(work, task)
-                returned += 1
-        return returned
+        unstarted = [t for t in runs_of(work, self.worker_id) if t.started_at is None and t.target_num is None]
+        for task in unstarted:
+            take_back(work, task)
+        return len(unstarted)
