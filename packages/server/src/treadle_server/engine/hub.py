@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from typing import NamedTuple
 
 from uuid_utils import uuid7
@@ -83,6 +84,13 @@ class Batch:
     def __bool__(self) -> bool:
         others = self.touched or self.targets or self.pruned or self.freed or self.links
         return bool(self.size or others or self.has_limits or self.shifted)
+
+    def concerns(self, job: str | None) -> bool:
+        """Return whether tasks of the job changed, logged something or were removed; None: of any job."""
+        if job is None:
+            return bool(self.tasks or self.touched or self.pruned)
+        tasks = chain((change.task for change in self.tasks), self.touched)
+        return job in self.pruned.values() or any(task.job_name == job for task in tasks)
 
     @property
     def size(self) -> int:

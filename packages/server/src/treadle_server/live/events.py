@@ -84,7 +84,8 @@ class Events:
             # The rest of the batch is part of the reload: sent after it, the numbers would go backwards.
             self._lose()
         if not self._listeners and self._clock.monotonic() - self._left_at > KEPT_SECONDS:
-            self._rest()
+            self._hub.want_each(HERE, wanted=False)
+            self._kept.clear()
             return
         if batch.has_gap:
             return
@@ -95,10 +96,6 @@ class Events:
             self._kept.append(event)
         for listener in self._listeners:
             self._send(listener, fresh, batch.seq)
-
-    def _rest(self) -> None:
-        self._hub.want_each(HERE, wanted=False)
-        self._kept.clear()
 
     def _lose(self) -> None:
         """Make all listeners reload: another server has made changes that are not known here."""

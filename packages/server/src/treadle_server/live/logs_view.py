@@ -49,12 +49,7 @@ class LogsView(View):
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether a task changed, logged something or was removed; of the filter's job, if it names one."""
-        job = self._wanted.job
-        if job is None:
-            return bool(batch.tasks or batch.touched or batch.pruned)
-        if job in batch.pruned.values() or any(task.job_name == job for task in batch.touched):
-            return True
-        return any(change.task.job_name == job for change in batch.tasks)
+        return batch.concerns(self._wanted.job)
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return a row for each line, oldest first; the tasks are searched for at most once a second."""

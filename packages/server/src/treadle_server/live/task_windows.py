@@ -116,14 +116,7 @@ class TasksView(View):
             return True
         if self.is_corrected:
             return bool(batch.workers) and self._was_renewed(batch)
-        if self.is_shifted_by(batch):
-            return True
-        job = self._wanted.filter.job
-        if job is None:
-            return bool(batch.tasks or batch.touched or batch.pruned)
-        if job in batch.pruned.values():
-            return True
-        return any(c.task.job_name == job for c in batch.tasks) or any(t.job_name == job for t in batch.touched)
+        return self.is_shifted_by(batch) or batch.concerns(self._wanted.filter.job)
 
     def is_shifted_by(self, batch: Batch) -> bool:
         """Return whether limits let others through in lanes of shown tasks, which no change of a task reports."""
