@@ -4,9 +4,10 @@ Commands decide by what was read without a lock, so that no submit waits for ano
 check again under the lock of the limits: one that was overtaken applies its batch again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+from treadle.wire.limits import OnFull
 from treadle_server.domain.admission import Admission
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.limits import BucketId, Named, named_by
@@ -21,9 +22,7 @@ from treadle_server.store.transaction.limit_waits import crowds_of, uses_of
 
 async def read_admission(work: UnitOfWork, reads: ReadSet) -> None:
     """Read the use and the waiting tasks of the rejecting limits that the batch's new tasks may count against."""
-    if all(limit.on_full != "reject" for limit in work.limits.values()):
-        return
-    bucket_ids = {one.bucket_id for one in named_by_new(work, reads) if _rejects(work, one)}
+    bucket_ids = {one.bucket_id for one in named_by_new(work, reads, {"reject"})}
     if not bucket_ids:
         return
     buckets = await read_buckets(work.tx, bucket_ids, work.now)
@@ -58,15 +57,12 @@ def _new_tasks(work: UnitOfWork, reads: ReadSet) -> Iterator[tuple[Job, str, Seq
         yield work.jobs_by_num[schedule.job_num], schedule.room, of_task, schedule.payload
 
 
-def named_by_new(work: UnitOfWork, reads: ReadSet) -> Iterator[Named]:
-    """Yield the limits that the batch's new tasks may count against."""
-    for job, room, own, payload in _new_tasks(work, reads):
+def named_by_new(work: UnitOfWork, reads: ReadSet, on_full: Collection[OnFull]) -> Iterator[Named]:
+    """Yield the limits with one of these `on_full` that the batch's new tasks may count against."""
+    meant = {name for name, limit in work.limits.items() if limit.on_full in on_full}
+    for job, room, own, payload in _new_tasks(work, reads) if meant else ():
         try:
-            yield from named_by(job.room, work.rules.limits_of(job), room, own, payload)
+            named = named_by(job.room, work.rules.limits_of(job), room, own, payload)
         except ValidationFailed:
             continue  # its command raises this error
-
-
-def _rejects(work: UnitOfWork, one: Named) -> bool:
-    limit = work.limits.get((one.room, one.name))
-    return limit is not None and limit.on_full == "reject"
+        yield from (one for one in named if (one.room, one.name) in meant)

@@ -23,13 +23,9 @@ MOST = 500
 
 async def read_rivals(work: UnitOfWork, reads: ReadSet) -> None:
     """Read the waiting and running tasks that the batch's new tasks may supersede, where a limit says so."""
-    if all(limit.on_full not in SUPERSEDING for limit in work.limits.values()):
-        return
     coming: Counter[BucketId] = Counter()
-    for one in named_by_new(work, reads):
-        limit = work.limits.get((one.room, one.name))
-        if limit is not None and limit.on_full in SUPERSEDING:
-            coming[one.bucket_id] += one.weight
+    for one in named_by_new(work, reads, SUPERSEDING):
+        coming[one.bucket_id] += one.weight
     if not coming:
         return
     waiting = await waiting_in(work.tx, coming, MOST)
