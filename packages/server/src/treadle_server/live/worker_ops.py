@@ -25,7 +25,7 @@ from treadle_server.live.session import Op, Reply, Session
 from treadle_server.operations import values
 from treadle_server.operations.carrying import carried_by, carries
 from treadle_server.operations.encode import job_data
-from treadle_server.operations.encode_claims import brief_claim, leases_data, run_names
+from treadle_server.operations.encode_claims import brief_claim, runs_data
 from treadle_server.operations.jobs import register_job
 from treadle_server.operations.reporting import ReportsOutline, refusal, report_answer, report_answers, report_many
 from treadle_server.operations.runs import reclaim_run
@@ -168,12 +168,7 @@ async def _opened(session: Session, worker_id: WorkerId, jobs: list[Job], beaten
         "taken_until": [],
         "reports_at_once": REPORTS_AT_ONCE[ctx.engine.store.dialect],
     }
-    if beaten is not None:
-        answer["gone"] = run_names(beaten.gone)
-        answer["taken_until"] = leases_data(beaten, now)
-        answer["cancel"] = run_names(beaten.cancel)
-        answer["pause"] = run_names(beaten.pause)
-    return answer
+    return answer if beaten is None else answer | runs_data(beaten, now)
 
 
 def _deliver(session: Session, tasks: list[Task]) -> None:

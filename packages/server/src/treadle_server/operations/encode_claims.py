@@ -91,10 +91,12 @@ def taken_until_data(task_id: str, run_id: int, until: datetime | None, now: dat
     return {"task_id": task_id, "run_id": run_id, "taken_until": until, "seconds_left": seconds_left}
 
 
-def leases_data(beaten: Beaten, now: datetime) -> list[dict[str, Any]]:
-    """Return until when the worker has each run: its leases, and its holds of runs that are over."""
+def runs_data(beaten: Beaten, now: datetime) -> dict[str, Any]:
+    """Return which runs a worker is to stop, and until when it has the others: its leases, and its holds."""
     leases = [taken_until_data(task.id, task.run_id, task.taken_until, now) for task in beaten.taken_until]
-    return leases + [taken_until_data(hold.task_id, hold.run_id, hold.until, now) for hold in beaten.holds]
+    leases += [taken_until_data(hold.task_id, hold.run_id, hold.until, now) for hold in beaten.holds]
+    told = {"cancel": beaten.cancel, "pause": beaten.pause, "gone": beaten.gone}
+    return {"taken_until": leases, **{name: run_names(runs) for name, runs in told.items()}}
 
 
 def run_names(keys: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:

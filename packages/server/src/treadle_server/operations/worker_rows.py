@@ -6,7 +6,7 @@ from typing import Any
 from treadle.wire.workers import beat_every
 from treadle_server.domain.jobs import Worker
 from treadle_server.engine.commands import Beaten
-from treadle_server.operations.encode_claims import leases_data, run_names
+from treadle_server.operations.encode_claims import run_names, runs_data
 from treadle_server.store.read.workers import WorkerView
 
 
@@ -56,11 +56,7 @@ def beaten_data(beaten: Beaten, now: datetime, lost_after: float) -> dict[str, A
 
     This is the most common answer, so the names of the jobs are left out, which would take a read.
     """
-    data = plain_worker(beaten.worker, now)
+    data = plain_worker(beaten.worker, now) | runs_data(beaten, now)
     data["running"] = run_names((task.id, task.run_id) for task in beaten.taken_until)
     data["used"] = sum(task.weight for task in beaten.taken_until)
-    data["cancel"] = run_names(beaten.cancel)
-    data["pause"] = run_names(beaten.pause)
-    data["gone"] = run_names(beaten.gone)
-    data["taken_until"] = leases_data(beaten, now)
     return data | beats_data(beaten.worker, lost_after, is_busy=bool(data["taken_until"]))
