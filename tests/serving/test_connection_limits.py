@@ -404,9 +404,9 @@ def test_connections_that_are_all_taken_are_told_with_what_bounds_them(
 
     [[one], [other], [another]] = of_address, of_all, of_files
     assert "all 1 connections of 192.0.2.1 are taken" in one
-    assert "TREADLE_MAX_CONNECTIONS_PER_ADDRESS allows more" in one
+    assert "raise TREADLE_MAX_CONNECTIONS_PER_ADDRESS to allow more" in one
     assert "all 1 connections are taken" in other
-    assert "TREADLE_MAX_CONNECTIONS allows more" in other
+    assert "raise TREADLE_MAX_CONNECTIONS to allow more" in other
     assert "LimitNOFILE" in another
 
 

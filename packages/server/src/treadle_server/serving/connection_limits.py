@@ -13,7 +13,7 @@ except ImportError:  # Windows has no such limits
 
 log = logging.getLogger(__name__)
 
-_TAKEN = "all %d connections%s are taken: a new one replaces one without a token, or is refused; %s allows more"
+_TAKEN = "all %d connections%s are taken: a new one replaces one without a token, or is refused; raise %s to allow more"
 
 MOST_RESERVED = 128
 """File descriptors reserved for the database, files and processes; of a small limit at most half."""
