@@ -240,6 +240,47 @@ async def test_a_certificate_that_is_renewed_is_shown_by_the_server_that_runs(
         assert await shown_by(served.url) == written(first.cert) != before
 
 
+@pytest.mark.parametrize(("begins", "ends", "why"), [(-2, -1, "has expired"), (1, 2, "is not yet valid")])
+async def test_a_server_says_that_its_certificate_does_not_hold_now_until_it_is_renewed_g9(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, begins: int, ends: int, why: str
+) -> None:
+    """It said nothing, and every client was refused by its own TLS."""
+    caplog.set_level("INFO", "treadle_server")
+    monkeypatch.setattr(server, "_RENEWAL_TICKS", 1)
+    now = datetime.now(UTC)
+    issued = trustme.CA().issue_cert(
+        "127.0.0.1", not_before=now + timedelta(days=begins), not_after=now + timedelta(days=ends)
+    )
+    cert = tmp_path / "cert.pem"
+    issued.private_key_and_cert_chain_pem.write_to_path(cert)
+
+    async with serve(data_dir=tmp_path / "data", tls_cert=cert):
+        told = [record.message for record in caplog.records if "refuse" in record.message]
+        assert len(told) == 1
+        assert told[0].startswith(f"clients refuse the certificate {cert} (certificate {why}): renew it")
+
+        trustme.CA().issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(cert)
+        await until(lambda: "is used from now on" in caplog.text)
+
+    assert caplog.text.count("refuse") == 1
+
+
+async def test_a_certificate_that_expires_under_a_running_server_is_logged_once_g9(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server, "_RENEWAL_TICKS", 1)
+    ends = datetime.now(UTC) + timedelta(seconds=2)
+    cert = tmp_path / "cert.pem"
+    trustme.CA().issue_cert("127.0.0.1", not_after=ends).private_key_and_cert_chain_pem.write_to_path(cert)
+
+    async with serve(data_dir=tmp_path / "data", tls_cert=cert) as served:
+        await until(lambda: "certificate has expired" in caplog.text)
+        for _ in range(3):
+            await shown_by(served.url)
+
+    assert caplog.text.count("refuse") == 1
+
+
 async def test_plain_http_gets_no_answer_from_a_server_with_tls(secure: Served) -> None:
     async with httpx.AsyncClient() as client:
         with pytest.raises(httpx.TransportError):

@@ -1,7 +1,10 @@
 """The certificate of a server that speaks TLS: checked before the server starts, and read again when it is renewed."""
 
 import logging
+import math
 import ssl
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from treadle_server.settings import Settings
@@ -42,16 +45,23 @@ class Renewals:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._seen = self._stamps()
+        self._valid_until = 0.0
+        """When the certificate in use expires; infinity once that was logged."""
 
     def look(self, context: ssl.SSLContext) -> None:
         """Use the certificate in the files for new connections, if the files have changed.
 
         If it can't be used, for example because its key has not been written yet, log that, keep the previous one, and
-        try again when the files change again.
+        try again when the files change again. If the one in use is expired or not yet valid, log that once.
         """
-        if (stamps := self._stamps()) == self._seen:
-            return
-        self._seen, cert = stamps, self._settings.tls_cert
+        if (stamps := self._stamps()) != self._seen:
+            self._seen = stamps
+            self._renew(context)
+        if time.time() >= self._valid_until:
+            self._check_dates(context)
+
+    def _renew(self, context: ssl.SSLContext) -> None:
+        cert = self._settings.tls_cert
         assert cert is not None
         try:
             # First into another context: a failed load may leave half of it in the one that is in use.
@@ -61,9 +71,46 @@ class Renewals:
             log.warning("%s The previous certificate stays in use until this is fixed.", error)
         else:
             log.info("the certificate %s has changed, and is used from now on", cert)
+            self._valid_until = 0.0
+
+    def _check_dates(self, context: ssl.SSLContext) -> None:
+        self._valid_until = math.inf
+        try:
+            self._valid_until = _end_of(context)
+        except ssl.SSLCertVerificationError as error:
+            log.warning(
+                "clients refuse the certificate %s (%s): renew it, or set this machine's clock",
+                self._settings.tls_cert, error.verify_message,
+            )  # fmt: skip
 
     def _stamps(self) -> list[_Stamp | None]:
         return [_stamp(path) for path in (self._settings.tls_cert, self._settings.tls_key) if path is not None]
+
+
+def _end_of(context: ssl.SSLContext) -> float:
+    """Return when the certificate in a server's context expires, in seconds since 1970.
+
+    Python reads dates only from a certificate that it has verified, so a client is shown it and trusts it. Raises
+    `SSLCertVerificationError` if it is expired or not yet valid.
+    """
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    client.load_verify_locations(cadata=_shown(context, client).getpeercert(binary_form=True) or b"")
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    client.verify_mode = ssl.CERT_REQUIRED
+    found = _shown(context, client).getpeercert() or {}
+    return float(ssl.cert_time_to_seconds(str(found["notAfter"])))
+
+
+def _shown(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject:
+    """Return the client's end of a connection within this process, once it has verified what the server's shows."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = client.wrap_bio(to_client, to_server)
+    theirs = server.wrap_bio(to_server, to_client, server_side=True)
+    for end in (ours, theirs, ours):
+        with suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+    return ours
 
 
 def _stamp(path: Path) -> _Stamp | None:

@@ -206,6 +206,8 @@ class Server(uvicorn.Server):
         if self.lifespan.should_exit:
             raise NotStarted(self._app.state.failure or "the server did not start; its log says why")
         loop, config = asyncio.get_running_loop(), self.config
+        if config.ssl is not None:
+            self._renewals.look(config.ssl)
         protocol: Any = config.http_protocol_class
         connect = partial(protocol, config=config, server_state=self.server_state, app_state=self.lifespan.state)
         self.servers = [
