@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.worker import jobs
-from treadle import Client, Context, Settings, TaskFailed, task
+from treadle import Client, Context, Pause, Settings, TaskFailed, task
 from treadle.isolation import output
 from treadle.isolation.output import Doubled, Output, begin, captured
 from treadle_server.testing import Served
@@ -105,6 +105,34 @@ async def test_a_run_that_fails_is_logged_with_its_traceback(
     assert record.exc_text.endswith("LookupError: nothing there")
     assert record.exc_text in caplog.text
     assert lines == []
+
+
+@task(max_retries=0)
+async def returns_no_json() -> Any:
+    return object()
+
+
+@task(max_retries=0)
+async def pauses_with_no_json() -> None:
+    raise Pause(checkpoint=object())
+
+
+@pytest.mark.parametrize("function", [returns_no_json, pauses_with_no_json], ids=["result", "checkpoint"])
+async def test_a_run_that_fails_because_what_it_leaves_can_not_be_kept_is_logged_with_the_reason(
+    client: Client, working: Working, function: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with working(function):
+        handle = await function.submit()
+        with pytest.raises(TaskFailed) as failed:
+            await handle.result(timeout=60)
+
+    [record] = [one for one in caplog.records if one.name == "treadle.worker" and one.levelno == logging.ERROR]
+    error = (await handle.get()).error
+    assert error is not None
+    assert "which is not JSON" in error
+    assert error in str(failed.value)
+    assert record.getMessage() == f"task {handle.id}, run 0, of {function.full_name} failed: {error}"
+    assert record.exc_text is None
 
 
 @task(timeout=0.2, max_retries=0)

@@ -31,18 +31,19 @@ def log_end(held: Held, ending: Ending, error: BaseException | None) -> None:
 def log_failure(held: Held, ending: Ending) -> None:
     """Log how a run failed, with its whole traceback; the record has the fields task, run and job.
 
-    After a timeout it says so, because the traceback, if any, ends in what stopped the code.
+    After a timeout it says so, because the traceback, if any, ends in what stopped the code. It also says why a result
+    or checkpoint can't be kept, which has no traceback.
     """
-    is_timeout = ending.get("reason") == Reason.TIMEOUT
-    trace = ending.get("traceback")
-    if ending["kind"] in {"failed", "exception"} and (is_timeout or trace is not None):
+    reason, trace = ending.get("reason"), ending.get("traceback")
+    says_why = reason == Reason.TIMEOUT or (reason == Reason.INTERNAL_ERROR and trace is None)
+    if ending["kind"] in {"failed", "exception"} and (says_why or trace is not None):
         task_id, run_id = held.key
         job = held.claim["job_name"]
         of = {"task": task_id, "run": run_id, "job": job}
         if log.isEnabledFor(logging.ERROR):
             place, line, function, _ = log.findCaller()
             said = "task %s, run %s, of %s failed%s"
-            args = (task_id, run_id, job, f": {ending['error']}" if is_timeout else "")
+            args = (task_id, run_id, job, f": {ending['error']}" if says_why else "")
             record = log.makeRecord(log.name, logging.ERROR, place, line, said, args, None, function, of)
             if trace is not None:
                 # The traceback may come from another process, as text: formatters write `exc_text` like that of an
