@@ -1,12 +1,15 @@
 """What is no request is refused as everything else is: with a problem, and never in another request's place."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from tests.chaos.processes import Process, ServerProcess, stopped_at_the_end
 from tests.serving.test_connection_limits import Raw
+from tests.waiting import until
 from treadle_server.testing import Served, serve
 
 
@@ -40,7 +43,7 @@ ONE_HOST = "an HTTP/1.1 request must have exactly one Host header (RFC 9112, 3.2
     ],
 )
 async def test_what_is_no_request_is_told_why_in_a_problem(
-    served: Served, sent: bytes, status: int, detail: str
+    served: Served, sent: bytes, status: int, detail: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     head, _, body = (await answer_to(served, sent)).partition(b"\r\n\r\n")
 
@@ -49,6 +52,24 @@ async def test_what_is_no_request_is_told_why_in_a_problem(
     assert b"\r\ncontent-type: application/problem+json\r\n" in head
     assert (problem["type"], problem["status"], problem["detail"]) == ("about:blank", status, detail)
     assert problem["title"].encode() in head
+    assert f"refused what 127.0.0.1 sent: {detail}" in [record.message for record in caplog.records]
+
+
+async def test_the_log_says_once_from_where_something_other_than_a_request_came(tmp_path: Path) -> None:
+    """Uvicorn's line names no address."""
+    process = ServerProcess(tmp_path, f"sqlite:///{tmp_path / 'treadle.db'}")
+    Process.start(process)
+
+    with stopped_at_the_end(process):
+        await until(process.log.read_text, lambda said: "Press Ctrl-C" in said, seconds=60)
+        reader, writer = await asyncio.open_connection("127.0.0.1", process.port)
+        writer.write(b"\x16\x03\x01\x02\x00\x01")  # how a client of TLS begins
+        await reader.read()
+        writer.close()
+        lines = await until(lambda: [line for line in process.log.read_text().splitlines() if "Invalid" in line])
+
+    assert len(lines) == 1
+    assert lines[0].endswith("refused what 127.0.0.1 sent: Invalid HTTP request received.")
 
 
 async def test_a_client_of_before_http_1_1_needs_no_host(served: Served) -> None:

@@ -141,13 +141,16 @@ def begin(style: Style = "console") -> None:
     logging.basicConfig(level=logging.INFO, handlers=[Folding(target)])
     for chatty in ("alembic", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    logging.getLogger("uvicorn.error").addFilter(_is_not_startup_failure)
+    logging.getLogger("uvicorn.error").addFilter(_is_not_logged_elsewhere)
     logging.captureWarnings(True)  # Python's warnings become log lines too
 
 
-def _is_not_startup_failure(record: logging.LogRecord) -> bool:
-    """Return whether the line is not uvicorn's about a failed start, which the command reports with the reason."""
-    return record.msg != "Application startup failed. Exiting."
+def _is_not_logged_elsewhere(record: logging.LogRecord) -> bool:
+    """Return whether the line is not one of uvicorn's for which there is a better one.
+
+    The command says why a start failed, and `serving/refuses.py` from where an invalid request came.
+    """
+    return record.msg not in {"Application startup failed. Exiting.", "Invalid HTTP request received."}
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Answers what is not a valid request with a problem, as the application does for everything that it refuses."""
 
+import logging
 from http import HTTPStatus
 from typing import Any, Literal
 
@@ -9,11 +10,14 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from treadle_server.api.problems import MEDIA_TYPE
 from treadle_server.serving.slow_readers import EndsSlowReaders
 
+log = logging.getLogger(__name__)
+
 
 class Refuses(EndsSlowReaders):
     """An HTTP connection that answers errors itself when there is no request for the application to answer."""
 
     cycle: RequestResponseCycle
+    address: str
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -24,6 +28,7 @@ class Refuses(EndsSlowReaders):
 
     def refuse_request(self, status: HTTPStatus, why: str) -> None:
         """Refuse the request that is being read; if that would look like another one's answer, abort the connection."""
+        log.warning("refused what %s sent: %s", self.address, why)
         if self._phase == "body":
             is_answering = self._begun is not self.cycle or self.cycle.response_started
         else:
