@@ -68,6 +68,24 @@ def test_a_damaged_page_is_told_in_a_line_that_says_what_to_do(examined: Examine
 
 
 @pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+def test_another_users_directory_is_told_with_who_may_look_into_it(
+    examined: Examine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told as a check that failed, which might be a bug."""
+    path = tmp_path / "data" / "treadle.db"
+
+    def refuse(one: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(one))
+
+    monkeypatch.setattr(Path, "is_symlink", refuse)
+
+    [finding] = examined()["database"]
+
+    assert (finding.grade, finding.detail) == ("fail", f"{path} can't be looked at (Permission denied)")
+    assert finding.advice == "run the doctor as the server's user, or root"
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
 def test_a_file_that_is_none_of_sqlites_is_found(examined: Examine, tmp_path: Path) -> None:
     (tmp_path / "data" / "treadle.db").write_bytes(b"x" * 4096)
 

@@ -43,5 +43,9 @@ def _database(settings: Settings) -> Seen:
     except ValidationFailed as error:
         return [Finding("database", "fail", error.detail, "set TREADLE_DATABASE_URL")]
     if url.get_backend_name() == "sqlite":
-        return database.of_sqlite(url, settings.data_dir)
+        try:
+            return database.of_sqlite(url, settings.data_dir)
+        except PermissionError as error:
+            told = f"{error.filename} can't be looked at ({error.strerror})"
+            return [Finding("database", "fail", told, "run the doctor as the server's user, or root")]
     return [Check("database", partial(database.of_postgres, url))]
