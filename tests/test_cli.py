@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from sqlalchemy.engine import make_url
 
+from treadle.cli.group import treadle
 from treadle_server.settings import sqlite_url
 from treadle_server.store.sqlite.lock import hold_lock
 
@@ -64,6 +66,21 @@ def test_a_server_that_can_not_start_says_why_and_nothing_else(tmp_path: Path) -
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("Error: another server is using ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["server", "migrate"])
+def test_a_database_that_does_not_answer_is_named_without_its_password(command: str, tmp_path: Path) -> None:
+    """It was told as "the database", whose address may be in a file of the system's that starts the server."""
+    result = CliRunner().invoke(
+        treadle,
+        [command, "--data-dir", str(tmp_path), *(["--port", "0"] if command == "server" else [])],
+        env={"TREADLE_DATABASE_URL": "postgresql://me:secret@127.0.0.1:1/tasks"},
+    )
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith(
+        "Error: postgresql://me:***@127.0.0.1:1/tasks: the database does not answer ([Errno "
+    )
 
 
 _INTERRUPTED_AT_THE_END = """

@@ -23,7 +23,7 @@ from treadle_server.artifacts.artifacts import Artifacts
 from treadle_server.clock import Clock, SystemClock
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.rules import Rules, defaults_with
-from treadle_server.errors import TreadleError
+from treadle_server.errors import StoreUnavailable, TreadleError
 from treadle_server.internal import executors as executing
 from treadle_server.internal.bridge import Bridge
 from treadle_server.internal.executors import Executors
@@ -46,6 +46,7 @@ from treadle_server.settings import DATA_DIR, Settings
 from treadle_server.store.read import failures as read_failures
 from treadle_server.store.sqlite.lock import hold_lock
 from treadle_server.store.store import SqlStore
+from treadle_server.store.urls import parse_url, shown
 from treadle_server.webhooks.addresses import networks
 from treadle_server.webhooks.sender import Sender, Sends
 
@@ -185,6 +186,10 @@ def create_app(
         async with AsyncExitStack() as stack:
             try:
                 await parts.start(stack)
+            except StoreUnavailable as error:
+                urls = filter(None, (settings.database_url, settings.database_direct_url))
+                app.state.failure = f"{' or '.join(shown(parse_url(url)) for url in urls)}: {error.detail}"
+                raise
             except TreadleError as error:
                 app.state.failure = error.detail
                 raise

@@ -235,7 +235,7 @@ def migrate(*, is_json: bool, **options: Any) -> None:
     import json
 
     from treadle_server import log
-    from treadle_server.errors import TreadleError
+    from treadle_server.errors import StoreUnavailable, TreadleError
     from treadle_server.store.migrations import HEAD
     from treadle_server.store.urls import parse_url, shown
 
@@ -243,6 +243,8 @@ def migrate(*, is_json: bool, **options: Any) -> None:
     try:
         with _all_private(), log.told(settings.log_format):
             asyncio.run(_migrate(settings.database_url))
+    except StoreUnavailable as error:
+        raise click.ClickException(f"{shown(parse_url(settings.database_url))}: {error.detail}") from None
     except TreadleError as error:
         raise _ended(error) from None
     database = shown(parse_url(settings.database_url))
