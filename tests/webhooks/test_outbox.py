@@ -239,7 +239,7 @@ async def test_outcomes_that_owe_many_deliveries_let_others_have_their_turn_n3_e
 
 
 def test_a_claimed_delivery_does_not_show_its_secret_to_who_reports_an_error_with_the_variables_of_each_frame() -> None:
-    assert "whsec_" not in repr(webhooks.Claimed("1", "2", "{}", 1, "https://hooks.example/", "whsec_x"))
+    assert "whsec_" not in repr(webhooks.Claimed("1", "2", "lab", "ci", "{}", 1, "https://hooks.example/", "whsec_x"))
 
 
 async def test_what_was_read_of_the_webhooks_before_one_was_set_does_not_replace_what_was_read_after(

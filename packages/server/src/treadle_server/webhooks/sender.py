@@ -137,11 +137,11 @@ class Sender(EngineService):
     async def _write_answers(self, tx: Tx, ended: dict[str, tuple[Claimed, Answer]]) -> None:
         now = self._engine.clock.now()
         await webhooks.delivered(tx, [one.id for one, answer in ended.values() if answer.error is None])
-        tried = [self._tried(one, answer, now) for one, answer in ended.values() if answer.error is not None]
-        await webhooks.put_off(tx, tried)
-        for one in tried:
-            if one.next_at is None:
-                log.warning("delivery %s is dead after %s: %s", one.id, counted(one.attempts, "attempt"), one.error)
+        tried = [(one, self._tried(one, answer, now)) for one, answer in ended.values() if answer.error is not None]
+        await webhooks.put_off(tx, [result for _, result in tried])
+        for one, result in tried:
+            if result.next_at is None:
+                _log_dead(one, result)
 
     def _tried(self, one: Claimed, answer: Answer, now: datetime) -> Tried:
         assert answer.error is not None
@@ -192,3 +192,12 @@ class Sender(EngineService):
                 await webhooks.give_back(tx, [one.claimed for one in self._flying.values()], self._engine.clock.now())
         except StoreUnavailable as error:
             log.warning("%d deliveries will be retried when their claims end: %s", len(self._flying), error.detail)
+
+
+def _log_dead(one: Claimed, result: Tried) -> None:
+    # Without the text of an answer, which may repeat the body.
+    why = result.error if result.answered is None else f"answered {result.answered}"
+    log.warning(
+        "a delivery of the webhook %s of %s is dead after %s: %s; see `treadle webhooks deliveries %s --room %s`",
+        one.name, one.room, counted(one.attempts, "attempt"), why, one.name, one.room,
+    )  # fmt: skip

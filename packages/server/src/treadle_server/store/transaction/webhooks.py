@@ -43,6 +43,9 @@ class Claimed:
 
     id: str
     webhook_id: str
+    room: str
+    name: str
+    """The webhook's."""
     body: str
     attempts: int
     url: str
@@ -115,7 +118,9 @@ async def waiting(connection: AsyncConnection, *, tokens_at: datetime | None = N
 
 
 _DUE = (
-    select(_d.id, _d.webhook_id, _d.body, _d.attempts, webhooks.c.url, webhooks.c.secret)
+    select(
+        _d.id, _d.webhook_id, _d.body, _d.attempts, webhooks.c.room, webhooks.c.name, webhooks.c.url, webhooks.c.secret
+    )
     .join_from(webhook_deliveries, webhooks, _d.webhook_id == webhooks.c.id)
     .where(_d.webhook_id == bindparam("of"), _d.next_at <= bindparam("now"))
     .order_by(_d.next_at)
@@ -129,7 +134,10 @@ async def claim(tx: Tx, webhook_id: str, *, now: datetime, until: datetime, most
     """Claim up to `most` due deliveries of a webhook; no other server tries them before `until`."""
     given = {"of": webhook_id, "now": now, "most": most}
     rows = (await tx.connection.execute(_DUE, given)).all()
-    found = [Claimed(str(row.id), str(row.webhook_id), row.body, row.attempts + 1, row.url, row.secret) for row in rows]
+    found = [
+        Claimed(str(row.id), str(row.webhook_id), row.room, row.name, row.body, row.attempts + 1, row.url, row.secret)
+        for row in rows
+    ]
     taken = [(one.id, one.attempts, until) for one in found]
     await update_tuples(tx, webhook_deliveries, ("id",), ("attempts", "next_at"), taken)
     return found
