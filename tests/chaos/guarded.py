@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from tests.lines import append
-from treadle import Context, task
+from treadle import Context, Limit, task
 
 STEP = 0.01
 """Seconds between two marks."""
@@ -34,6 +34,15 @@ async def cooperates(n: int) -> str:
 @task(lease_seconds=3, max_requeues=20)
 def blocks(n: int) -> str:
     """A function that knows nothing of stopping."""
+    while not gate(n).exists():
+        trace(n)
+        time.sleep(STEP)
+    return os.environ["TREADLE_TEST_NAME"]
+
+
+@task(lease_seconds=7, max_requeues=20, isolation="process", limits=[Limit("one", concurrency=1)])
+def alone(n: int) -> str:
+    """A function of which one may run at a time, but that has no target."""
     while not gate(n).exists():
         trace(n)
         time.sleep(STEP)

@@ -17,6 +17,7 @@ from tests.chaos.processes import ServerProcess, WorkerProcess, running_server
 from tests.chaos.wires import Wire, wire_to
 from treadle import Client, Options
 from treadle.client.handle import TaskHandle
+from treadle.worker.lease import STANDSTILL
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_database, pytest.mark.slow]
 
@@ -191,6 +192,43 @@ async def test_g5_a_process_with_a_target_ends_in_time_though_its_worker_is_froz
         await second.result(timeout=30)
 
     assert not _overlaps(stage.spans())
+
+
+async def test_a_process_ends_with_its_lease_though_its_worker_is_frozen_and_no_limit_is_exceeded(
+    tmp_path: Path, database_url: str
+) -> None:
+    """Without a target it ran on, beside the run that took its place under the limit."""
+    async with staged(tmp_path, database_url) as stage:
+        stage.a.start()
+        first = await stage.client.submit(guarded.alone.bind(n=0))
+        await stage.until_marked("a", 0)
+        second = await stage.client.submit(guarded.alone.bind(n=1))
+        stage.b.start()
+
+        stage.a.signal(signal.SIGSTOP)
+        await stage.until_marked("b")
+        stage.a.signal(signal.SIGCONT)
+        stage.open_gate(0, 1)
+        await first.result(timeout=30)
+        await second.result(timeout=30)
+
+    assert not _overlaps(stage.spans())
+
+
+async def test_a_process_without_a_target_goes_on_after_its_lease_while_its_worker_does(
+    tmp_path: Path, database_url: str
+) -> None:
+    """The worker is disconnected, and reports when it can."""
+    async with staged(tmp_path, database_url) as stage:
+        stage.a.start()
+        handle = await stage.client.submit(guarded.alone.bind(n=0))
+        await stage.until_marked("a", 0)
+
+        stage.wire.silence()
+        await stage.until_marked("a", 0, after=time.monotonic() + 7 + 2 * STANDSTILL)
+        stage.wire.heal()
+        stage.open_gate(0)
+        assert await handle.result(timeout=30) == "a"
 
 
 async def test_g5_a_cancelled_task_holds_its_target_until_its_code_has_stopped(

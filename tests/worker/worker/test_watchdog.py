@@ -86,3 +86,24 @@ async def test_code_that_woke_before_its_lease_ended_has_no_moment_longer_g5(mon
 
     assert aborted == [held.last_moment]
     leases.drop(held)
+
+
+async def test_a_process_is_told_again_and_again_that_its_worker_goes_on() -> None:
+    """Also while the loop is blocked, as here."""
+    told: list[float] = []
+    twice = threading.Event()
+
+    def tell() -> None:
+        told.append(monotonic())
+        if len(told) == 2:
+            twice.set()
+
+    leases = Leases(lambda _: asyncio.sleep(0, {}))
+    leases.add({"id": "p", "run_id": 0, "seconds_left": 10.0}, monotonic()).goes_on = tell
+    watchdog = Watchdog(leases)
+
+    watchdog.start()
+    was_told = twice.wait(20)
+    watchdog.stop()
+
+    assert was_told

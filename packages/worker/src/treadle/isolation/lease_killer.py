@@ -1,4 +1,4 @@
-"""Kills a child process when its target's lease ends, even if the worker is frozen, blocked or dead by then.
+"""Kills a child process when its lease ends and its worker is frozen; with a target, whatever the worker does.
 
 The worker writes times into a pipe, which a thread of the child reads: doubles, on the clock that both share.
 """
@@ -9,7 +9,9 @@ import select
 import signal
 import struct
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from treadle.clock import monotonic
 
@@ -23,25 +25,28 @@ class LeaseKiller:
         self.reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
         self._writing = threading.Lock()
-        self._is_armed = False
+        self._armed: object = None
 
-    def arm(self, until: float) -> None:
-        """Have the child killed at `until`, by `treadle.clock`."""
+    def arm(self, until: float) -> Callable[[float], None]:
+        """Have the child killed at `until`, by `treadle.clock`, and return what puts that off.
+
+        That may be called from any thread, and does nothing once it is disarmed, even if it was armed anew.
+        """
         with self._writing:
-            self._is_armed = True
+            armed = self._armed = object()
             self._write(until)
+        return partial(self._renew, armed)
 
-    def renew(self, until: float) -> None:
-        """Let the child live until then; may be called from any thread, and does nothing once disarmed."""
+    def _renew(self, armed: object, until: float) -> None:
         with self._writing:
-            if self._is_armed:
+            if self._armed is armed:
                 self._write(until)
 
     def disarm(self) -> None:
         """Let the child live, because its task has ended."""
         with self._writing:
-            if self._is_armed:
-                self._is_armed = False
+            if self._armed is not None:
+                self._armed = None
                 self._write(math.inf)
 
     def handed_over(self) -> None:
@@ -51,7 +56,7 @@ class LeaseKiller:
     def close(self) -> None:
         """Close the pipe."""
         with self._writing:
-            self._is_armed = False
+            self._armed = None
             os.close(self._writer)
 
     def _write(self, moment: float) -> None:

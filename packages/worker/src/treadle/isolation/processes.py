@@ -45,7 +45,7 @@ class Child:
         self._reader = reader
         self._writer = writer
         self.lease_killer = lease_killer
-        """Kills the child when the lease of its task's target ends."""
+        """Kills the child when its lease ends and its worker is frozen, or its task has a target."""
 
     @classmethod
     async def start(cls) -> "Child":

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -35,7 +36,7 @@ from treadle.tasks.verdicts import legible
 from treadle.wire.log_lines import bound_now
 from treadle.wire.runs import Level
 from treadle.worker.credentials import Credentials
-from treadle.worker.lease import Held, Leases
+from treadle.worker.lease import STANDSTILL, Held, Leases
 from treadle.worker.middleware import Middleware, RaisedInProcess, chained
 from treadle.worker.ports import LoopPort, MiddlewarePort, ProcessPort
 from treadle.worker.reports import Reporter
@@ -293,8 +294,11 @@ class Caller:
 
         held.stop_code, held.kill = stop, child.kill
         if held.has_target:
-            child.lease_killer.arm(held.last_moment)
-            held.renewed = lambda: child.lease_killer.renew(held.last_moment)
+            put_off = child.lease_killer.arm(held.last_moment)
+            held.renewed = lambda: put_off(held.last_moment)
+        else:
+            put_off = child.lease_killer.arm(math.inf)
+            held.goes_on = lambda: put_off(max(held.last_moment, monotonic() + STANDSTILL))
         if held.stop is not None:
             # It was told to stop while the child process was being started.
             stop()
@@ -320,7 +324,7 @@ class Caller:
         else:
             return ending, None if ending["kind"] == "completed" else RaisedInProcess(ending)
         finally:
-            held.stop_code = held.kill = held.renewed = None
+            held.stop_code = held.kill = held.renewed = held.goes_on = None
             child.lease_killer.disarm()
             if is_sound:
                 self._children.give_back(child)

@@ -31,6 +31,11 @@ LOOKS = 1.0
 """The most seconds between two checks by the watchdog, which by itself notices leases that end later than that."""
 
 
+STANDSTILL = 5.0
+"""Seconds without a sign of life after which a worker stands still, and its processes end with their leases. Else those
+without a target go on, even if it is disconnected."""
+
+
 LATE = 10.0
 """Seconds after which code that was told to stop and goes on is logged."""
 
@@ -47,6 +52,7 @@ class Held:
         "code_runs",
         "credential",
         "expires",
+        "goes_on",
         "has_target",
         "is_overdue",
         "is_reported",
@@ -85,6 +91,8 @@ class Held:
         """Kills the child process at once; may be called from any thread."""
         self.renewed: Callable[[], None] | None = None
         """Tells the child process that its lease was renewed; may be called from any thread."""
+        self.goes_on: Callable[[], None] | None = None
+        """Tells a child process without a target that this process does not stand still; called by the watchdog."""
         self.code_runs: bool = False
         self.is_reported: bool = False
         self.is_overdue: bool = False

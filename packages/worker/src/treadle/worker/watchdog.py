@@ -1,4 +1,7 @@
-"""The watchdog: a thread that ends targets' code when their leases end, and reports what blocks the event loop."""
+"""The watchdog: a thread that ends targets' code when their leases end, and reports what blocks the event loop.
+
+It also tells child processes that their worker does not stand still.
+"""
 
 import asyncio
 import logging
@@ -69,6 +72,7 @@ class Watchdog:
             self._leases.guarded.wait(pause)
             self._leases.guarded.clear()
             self._end_lost_targets(was_frozen=monotonic() - due > OVERSLEPT)
+            self._keep_processes()
             self._look_at_loop()
 
     def _pause(self) -> float:
@@ -94,6 +98,11 @@ class Watchdog:
             elif held.last_moment > self._woken_at or now >= self._woken_at + WOKEN:
                 # If it slept past that moment, it may overlap with another worker anyway, until it has woken.
                 self._end_process_for(held)
+
+    def _keep_processes(self) -> None:
+        for held in list(self._leases.held.values()):
+            if (goes_on := held.goes_on) is not None:
+                goes_on()
 
     def _end_process_for(self, held: Held) -> None:
         target = held.claim.get("target")
