@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TextIO, cast
 
+from treadle.forks import process_number
 from treadle.values import clean
 from treadle.wire.runs import Level
 
@@ -21,14 +22,19 @@ _LONGEST_LINE = 100_000
 
 
 class Output:
-    """The output of one run; `send` may be called from any thread."""
+    """The output of one run; `send` may be called from any thread.
 
-    __slots__ = ("_rest", "_send", "run")
+    It isn't called in a copy of the process, as a `multiprocessing.Pool` forks it: the way to the worker is only the
+    original's, and a copy that is ended while it writes would break it.
+    """
+
+    __slots__ = ("_process", "_rest", "_send", "run")
 
     def __init__(self, run: tuple[str, int], send: Callable[[str, Level], None]) -> None:
         self.run = run
         """The task's id, and the number of its run."""
         self._send = send
+        self._process = process_number()
         self._rest = ""
 
     def print(self, text: str) -> None:
@@ -41,7 +47,7 @@ class Output:
 
     def say(self, message: str, level: Level) -> None:
         """Send one line, escaped where needed and without trailing blanks; a blank line is not sent."""
-        if message.strip():
+        if message.strip() and process_number() == self._process:
             self._send(clean(message.rstrip()), level)
 
     def end(self) -> None:

@@ -3,17 +3,10 @@
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from threading import Event, Lock
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Protocol,
-    TypeVar,
-    TypeVarTuple,
-    cast,
-    get_args,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple, cast, get_args, overload
 
+from treadle.errors import InvalidArguments
+from treadle.forks import process_number
 from treadle.tasks.awaitables import Credential, Unawaited
 from treadle.tasks.outcomes import Interrupted
 from treadle.wire.fields import MOST_USAGE
@@ -88,7 +81,8 @@ class Context:
         is_async: bool = True,
     ) -> None:
         self._claim = claim
-        self._port = port
+        self._own_port = port
+        self._process = process_number()
         self._resources = resources
         self._urls = urls
         self._codec = codec
@@ -99,6 +93,15 @@ class Context:
         self._task: Claim | None = None
         self._steps: Steps | None = None
         self._unawaited: Unawaited | None = None
+
+    @property
+    def _port(self) -> Port:
+        """The port; raises `InvalidArguments` in a copy of the process, to which no answer would ever come."""
+        if process_number() != self._process:
+            raise InvalidArguments(
+                "a Context can't be used in a process that the task's code has forked: have it return what it found"
+            )
+        return self._own_port
 
     @property
     def task(self) -> "Claim":
@@ -281,7 +284,6 @@ class Context:
     async def _upload_stream(
         self, source: "AsyncIterable[bytes]", name: str | None, content_type: str | None
     ) -> "ArtifactItem":
-        from treadle.errors import InvalidArguments
         from treadle.tasks.content import content_of, spooled
 
         if name is None:
