@@ -209,3 +209,26 @@ async def test_a_status_that_there_is_not_is_told_before_anything_is_sent(client
             InvalidArguments, match=r"status: '(faild)?' is not a valid Status: write one of scheduled, b"
         ):
             await ask()
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda client: client.list(status=[]), "status: no status is chosen: name one of scheduled, blocked"),
+        (lambda client: client.list(status=""), "status: '' is not a valid Status"),
+        (lambda client: client.list(room=""), "a room, name or id in the request is empty"),
+        (lambda client: client.list(tag={"user": "ann"}), "tag: write a text, such as user=ann, not {'user': 'ann'}"),
+        (lambda client: client.list(tag=["a", 1]), "tag: write a text, such as user=ann, not 1"),
+        (lambda client: client.list(job=first), "job: write a text, not <Task @global:tasks:first>"),
+        (lambda client: client.list({"status": "failed"}), "list takes a filter as a text, or conditions by name"),
+        (lambda client: client.prune(status=[]), "status: no status is chosen"),
+    ],
+    ids=["status", "empty text", "room", "tags", "a tag", "job", "filter", "prune"],
+)
+async def test_a_condition_that_says_nothing_finds_neither_all_tasks_nor_none(
+    client: Client, ask: Any, said: str
+) -> None:
+    with pytest.raises(InvalidArguments) as raised:
+        await ask(client)
+
+    assert str(raised.value).startswith(said)

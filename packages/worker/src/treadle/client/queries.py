@@ -13,6 +13,7 @@ from treadle.client.handle import TaskHandle
 from treadle.client.requests import (
     Listing,
     Requester,
+    conditions_of,
     job_path,
     path_part,
     path_parts,
@@ -21,8 +22,10 @@ from treadle.client.requests import (
     tasks_path,
 )
 from treadle.encryption.fields import opened_task, opened_texts
+from treadle.errors import InvalidArguments
 from treadle.ids import task_id_of
 from treadle.transport.answers import read, reading
+from treadle.values import brief
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.failures import FailureGroups
 from treadle.wire.filters import TaskFilter
@@ -80,23 +83,26 @@ class Queries(Requester):
         `where` is a filter in the language of docs/filters.md, such as `"status:failed ended:<1h"`; a keyword argument
         overrides the same condition in it. `worker` is an id or a name; `tag` is `key` or `key=value`, nested as
         `region.name=eu`; `id` is the beginning of the task's id; `text` is part of its id, job's name, payload or
-        error. Raises `FilterError` for a filter that can't be parsed, and `InvalidArguments` for an unknown status.
+        error. Raises `FilterError` for a filter that can't be parsed, and `InvalidArguments` for an unknown status, for
+        none at all, and for what is not text.
         """
         from treadle.filters import parse
 
         wanted = parse(where) if isinstance(where, str) else where
-        params = query_of(wanted)
-        named = {
-            "status": ",".join(statuses_of(status)) if status else None,
-            "job": job,
-            "target": target,
-            "worker": worker,
-            "tag": tag,
-            "id": id,
-            "text": text,
-        }
-        params |= {name: value for name, value in named.items() if value is not None}
-        path = tasks_path(room or params.pop("room", None))
+        if not isinstance(wanted, TaskFilter):
+            raise InvalidArguments(f"list takes a filter as a text, or conditions by name, not {brief(where)}")
+        params = query_of(wanted) | conditions_of(
+            {
+                "status": None if status is None else ",".join(statuses_of(status)),
+                "job": job,
+                "target": target,
+                "worker": worker,
+                "tag": tag,
+                "id": id,
+                "text": text,
+            }
+        )
+        path = tasks_path(params.pop("room", None) if room is None else room)
         return self._list(TaskItem, path, limit, offset, params=params, by_cursor=True, opened=opened_task)
 
     def jobs(self, room: str = "@global", *, limit: int | None = None, offset: int = 0) -> Listing[JobItem]:

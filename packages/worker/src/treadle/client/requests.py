@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from uuid import UUID
 
 from treadle.encryption.fields import opened_task
 from treadle.encryption.sealer import Sealer
 from treadle.errors import InvalidArguments
 from treadle.transport.answers import reading
-from treadle.values import plain_text
+from treadle.values import brief, plain_text
 from treadle.wire import names
 from treadle.wire.fields import Model
 from treadle.wire.filters import TaskFilter
@@ -30,11 +31,29 @@ def query_of(wanted: TaskFilter) -> dict[str, Any]:
 
 
 def statuses_of(given: str | Iterable[str]) -> list[Status]:
-    """Return one status or several as a list. Raises `InvalidArguments` for a word that is none."""
+    """Return one status or several as a list. Raises `InvalidArguments` for none, and for a word that is none."""
     try:
-        return [Status(name) for name in ([given] if isinstance(given, str) else given)]
+        found = [Status(name) for name in ([given] if isinstance(given, str) else given)]
     except ValueError as error:
         raise InvalidArguments(f"status: {error}: write one of {', '.join(Status)}") from None
+    if not found:
+        # In a query it can't be told from a status that was left out, with which every task is found.
+        raise InvalidArguments(f"status: no status is chosen: name one of {', '.join(Status)}, or leave it out")
+    return found
+
+
+def conditions_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the conditions that are not None. Raises `InvalidArguments` for one that is neither text nor an id.
+
+    Written as text such a one, for example a dict of tags, would just find nothing.
+    """
+    found = {name: value for name, value in given.items() if value is not None}
+    for name, value in found.items():
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if not isinstance(one, str | UUID):
+                example = ", such as user=ann" if name == "tag" else ""
+                raise InvalidArguments(f"{name}: write a text{example}, not {brief(one)}")
+    return found
 
 
 def path_part(given: GivenId) -> str:
