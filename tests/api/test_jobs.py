@@ -257,8 +257,9 @@ async def test_a_name_that_is_not_known_is_told_with_a_similar_one_that_may_be_s
     wanted = {"cron": "* * * * *", "job": "lab:tasks:resise", "payload": {"n": 1}}
     asked = [
         await root.get("/v1/rooms/lab/jobs/lab:tasks:resise"),
+        await root.patch("/v1/rooms/lab/jobs/lab:tasks:resise", json={"paused": True}),
         await root.get("/v1/rooms/lab/jobs/lab:tasks:resise/tasks"),
         await root.put("/v1/rooms/lab/schedules/often", json=wanted),
         await root.post("/v1/rooms/lab/tasks", json={"tasks": [{"job": "lab:tasks:resise", "payload": {"n": 1}}]}),
     ]
-    assert [" (did you mean lab:tasks:resize?)" in one.json()["detail"] for one in asked] == 4 * [True]
+    assert [" (did you mean lab:tasks:resize?)" in one.json()["detail"] for one in asked] == 5 * [True]

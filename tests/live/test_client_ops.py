@@ -45,6 +45,20 @@ async def test_of_tasks_that_are_put_in_each_by_itself_one_is_there_though_its_s
     assert taken[0]["problem"]["type"] == "/v1/problems/invalid-payload"
 
 
+async def test_a_job_of_a_similar_name_is_told_for_a_queue_and_once_among_many_tasks(opened: Open):
+    client = await opened()
+    await client.call("register", **JOB)
+    wrong = f"{NAME}s"
+
+    queue = (await client.ask("job", job=wrong, paused=True))["problem"]["detail"]
+    many = (await client.call("submit_each", room="lab", tasks=[{"job": NAME}, {"job": wrong}, {"job": wrong}]))[
+        "tasks"
+    ]
+
+    told = [queue, *(one["problem"]["detail"] for one in many[1:])]
+    assert [f" (did you mean {NAME}?)" in one for one in told] == [True, True, False]
+
+
 async def test_an_await_pushes_what_is_over_already_and_what_ends_later(opened: Open):
     client, other = await opened(), await opened()
     await client.call("register", **JOB)

@@ -5,9 +5,8 @@ from starlette.responses import Response
 from treadle.wire.jobs import JobPatch, JobRegister
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
-from treadle_server.engine.commands import PatchJob
 from treadle_server.operations.encode import job_data, page_data
-from treadle_server.operations.jobs import measured, register_job, shown_job
+from treadle_server.operations.jobs import measured, pause_queue, register_job, shown_job
 from treadle_server.store.read import jobs as read_jobs
 
 
@@ -47,5 +46,4 @@ async def patch(call: Call) -> Response:
     """Pause or resume a queue."""
     wanted: JobPatch = call.body
     name = call.path("job_name")
-    command = PatchJob(principal=call.principal, job_name=name, room=call.room, paused=wanted.paused)
-    return answer(await shown_job(call.ctx, call.principal, await call.ctx.engine.run(command)))
+    return answer(await pause_queue(call.ctx, call.principal, call.room, name, paused=wanted.paused))

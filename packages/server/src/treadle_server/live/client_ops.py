@@ -11,14 +11,14 @@ from treadle.wire.fields import MOST_OF_REQUEST, Flag, Request, Text
 from treadle.wire.ids import TaskId, Uuid, WorkerId
 from treadle.wire.jobs import JobRegister
 from treadle.wire.limits import LimitPut, LimitTitle
-from treadle.wire.names import Room, parse_job_name
+from treadle.wire.names import Room
 from treadle.wire.steps import MOST_STEPS, MessageSend
 from treadle.wire.tasks import Rerun, Resolve, Steer, TaskOfMany
 from treadle.wire.transitions import Action
 from treadle_server.access.checks import visibility_of
 from treadle_server.authorization.permission import Permission
-from treadle_server.engine.commands import DeleteLimit, PatchJob, RemoveWorker, SubmitOutcome, Submitted
-from treadle_server.errors import JobNotFound, TreadleError, ValidationFailed
+from treadle_server.engine.commands import DeleteLimit, RemoveWorker, SubmitOutcome, Submitted
+from treadle_server.errors import TreadleError, ValidationFailed
 from treadle_server.live.session import Handler, Op, Reply, Session
 from treadle_server.operations import submitting, values
 from treadle_server.operations.bulk import Edits, bulk, bulk_edit
@@ -26,7 +26,7 @@ from treadle_server.operations.context import OperationContext
 from treadle_server.operations.editing import edit_task, steer_task
 from treadle_server.operations.encode import receipt_data, whoami_data
 from treadle_server.operations.flows import shown_flow
-from treadle_server.operations.jobs import register_job, shown_job
+from treadle_server.operations.jobs import pause_queue, register_job, shown_job
 from treadle_server.operations.limits import set_limit, shown_limits
 from treadle_server.operations.problems import problem_body
 from treadle_server.operations.reading import shown_after, shown_submitted, shown_task
@@ -291,13 +291,9 @@ async def register(session: Session, fields: dict[str, Any]) -> Reply:
 async def job(session: Session, fields: dict[str, Any]) -> Reply:
     """Pause or resume a queue, and return its job as `JobItem`. Raises `JobNotFound` or `Forbidden`."""
     wanted = values.validate(PauseJob, fields)
-    try:
-        room = parse_job_name(wanted.job).room
-    except ValueError as error:
-        raise JobNotFound(str(error)) from None
+    room = wanted.job.partition(":")[0]
     ctx = session.live.ctx
-    command = PatchJob(principal=session.principal, job_name=wanted.job, room=room, paused=wanted.paused)
-    return Reply(await shown_job(ctx, session.principal, await ctx.engine.run(command)))
+    return Reply(await pause_queue(ctx, session.principal, room, wanted.job, paused=wanted.paused))
 
 
 async def drain(session: Session, fields: dict[str, Any]) -> Reply:

@@ -1,4 +1,4 @@
-"""Registers and shows jobs, with the measured rates of their queues."""
+"""Registers, pauses and shows jobs, with the measured rates of their queues."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from treadle.wire.options import OF_JOB
 from treadle_server.access.checks import check_register, visibility_of
 from treadle_server.access.principal import Principal
 from treadle_server.domain.jobs import Job
-from treadle_server.engine.commands import Registered, RegisterJob
+from treadle_server.engine.commands import PatchJob, Registered, RegisterJob
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.rules import check_category
-from treadle_server.errors import ValidationFailed
+from treadle_server.errors import JobNotFound, ValidationFailed
 from treadle_server.operations import values
 from treadle_server.operations.context import OperationContext
 from treadle_server.operations.encode import job_data
@@ -78,6 +78,23 @@ async def _check(ctx: OperationContext, principal: Principal, room: str, wanted:
     if wanted.encrypted and room == INTERNAL:
         raise ValidationFailed("encrypted: the server itself runs the tasks of @internal jobs, and would need the keys")
     await ctx.catalog.check_schema(wanted.schema_, schema)
+
+
+async def pause_queue(
+    ctx: OperationContext, principal: Principal, room: str, full_name: str, *, paused: bool
+) -> dict[str, Any]:
+    """Pause or resume a queue, and return its job as `JobItem`.
+
+    Raises `InvalidRoomId`, `Forbidden`, and `JobNotFound`, which names a similar job.
+    """
+    command = PatchJob(principal=principal, job_name=full_name, room=room, paused=paused)
+    try:
+        job = await ctx.engine.run(command)
+    except JobNotFound:
+        async with ctx.engine.store.read() as connection:
+            await read_jobs.by_name(connection, full_name, room=room, visibility=visibility_of(principal))
+        raise
+    return await shown_job(ctx, principal, job)
 
 
 async def shown_job(

@@ -228,8 +228,8 @@ async def _checked_each(
             await asyncio.sleep(0)
             breath = monotonic() + BREATH_SECONDS
         try:
-            # Among many, a similar name is not looked for: all of them may be unknown.
-            seen = visibility if len(wanted) == 1 else BLIND
+            # A similar name is looked for once: the names of all of them may be unknown.
+            seen = BLIND if refused else visibility
             jobs[i] = job = await ctx.catalog.find(item.job, room=room, visibility=seen)
             text = values.text_of(item.payload)
             submission, partly = build(job, room, item, text), job
