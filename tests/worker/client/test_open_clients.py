@@ -103,6 +103,8 @@ def test_a_client_is_opened_again_in_another_event_loop() -> None:
     # Left open when its loop ended.
     asyncio.run(client.open())
     assert not client.is_open
+    with pytest.raises(errors.NoClient, match="the event loop in which it was opened has ended: open it in this one"):
+        asyncio.run(client.ping())
     assert asyncio.run(use())
 
 

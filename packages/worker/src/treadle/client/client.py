@@ -10,7 +10,7 @@ from treadle import tracing
 from treadle.client import open_clients
 from treadle.client.admin import Admin
 from treadle.client.bound import Bound, Submittable
-from treadle.client.connection import Connection
+from treadle.client.connection import Connection, how_to_open
 from treadle.client.flows import Flows
 from treadle.client.handle import TaskHandle
 from treadle.client.items import check_bound, check_task, checked_bounds, common_room, item_of, job_named, over
@@ -159,10 +159,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         opening = self._opening
         if opening is not None and opening.is_open:
             return opening
-        how = "use it inside `async with client:` (SyncClient: `with client:`), or between its open() and close()"
-        if opening is not None and opening.pid != process_number():
-            how = f"it was opened in process {opening.pid}, from which this one was forked: open it here too"
-        raise NoClient(f"{self!r} is not open: {how}")
+        raise NoClient(f"{self!r} is not open: {how_to_open(opening)}")
 
     def http(self) -> "HttpChannel":
         """Return the client's HTTP connections, which lists and the HTTP fallback use; raise `NoClient`."""

@@ -324,3 +324,12 @@ class Connection:
                     await self._socket().call("unawait", {"ids": missed})
                 return
         self._polls.begin(ids)
+
+
+def how_to_open(opening: Connection | None) -> str:
+    """Return what to do about a client that is not open, or whose opening can't be used any more."""
+    if opening is not None and opening.pid != process_number():
+        return f"it was opened in process {opening.pid}, from which this one was forked: open it here too"
+    if opening is not None and opening.loop.is_closed():
+        return "the event loop in which it was opened has ended: open it in this one, or use a SyncClient"
+    return "use it inside `async with client:` (SyncClient: `with client:`), or between its open() and close()"
