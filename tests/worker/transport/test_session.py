@@ -118,6 +118,17 @@ async def test_no_server_is_said_at_once_with_what_to_do() -> None:
             await client.ping()
 
 
+async def test_of_several_servers_each_one_that_does_not_answer_is_told() -> None:
+    """Only one of them was, as if the others had not been tried."""
+    dead = [f"http://127.0.0.1:{port}" for port in (1, 2)]
+    async with Client(",".join(dead), "t") as client:
+        for ask in (client.ping(), client.stats()):
+            with pytest.raises(ConnectionFailed) as raised:
+                await ask
+
+            assert [f"no server answers at {url} (" in str(raised.value) for url in dead] == [True, True]
+
+
 async def test_a_refused_token_ends_the_session_for_good() -> None:
     async with fake_server(echo) as fake, session_to(fake) as session:
         await session.call("ping")

@@ -6,6 +6,8 @@ import ssl
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from treadle.errors import ConnectionFailed, SocketRefused
+
 _SPEAKS_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE"})
 """OpenSSL's errors, in various versions, for a first answer that is not TLS."""
 
@@ -84,3 +86,9 @@ def unreachable(url: str, error: Exception, proxy: str | None = None) -> str:
     if "[SSL" in str(error) and "EOF" not in str(error):
         return f"{url} speaks TLS, but not with this client ({cause}): its log, or its proxy's, says what it wants"
     return f"no server answers at {url} ({cause}): start one with `treadle server`, or set TREADLE_URL"
+
+
+def as_one(errors: Sequence[ConnectionFailed]) -> ConnectionFailed:
+    """Return the errors of all the addresses as one: a `SocketRefused` if plain HTTP may reach one of them."""
+    kind = SocketRefused if any(isinstance(error, SocketRefused) for error in errors) else ConnectionFailed
+    return kind("; ".join(dict.fromkeys(map(str, errors))) or "no server's address is given")

@@ -18,14 +18,13 @@ from treadle.errors import (
     InvalidArguments,
     ProblemError,
     StoreUnavailable,
-    TreadleError,
     Unauthorized,
     ValidationFailed,
     error_for,
     problem_named,
 )
 from treadle.transport import buckets
-from treadle.transport.addresses import broken_off, redirected, shuffled, strange, through, unreachable
+from treadle.transport.addresses import as_one, broken_off, redirected, shuffled, strange, through, unreachable
 from treadle.transport.bearer import Bearer, TokenSource, Way, bearer_of
 from treadle.transport.http_client import network_client
 from treadle.transport.older_servers import refuses, without
@@ -36,7 +35,6 @@ from treadle.wire.problems import Problem
 
 Fields = dict[str, Any]
 _Refusal = Callable[[httpx.Response], Exception]
-
 
 _INSTEAD = {"submit_each": "submit", "ping": "healthz"}
 """The operations that are called differently over HTTP."""
@@ -190,7 +188,7 @@ class HttpChannel:
         since = loop.time()
         is_first = method == "GET" and not held and len(self._urls) > 1 and not self._has_answered
         for delay in delays():
-            error: TreadleError = ConnectionFailed("no server's address is given")
+            errors: list[ConnectionFailed] = []
             how = options | {"timeout": min(FIRST_TIMEOUT, options["timeout"])} if is_first else options
             stands_still = False
             for url in list(self._urls):
@@ -200,9 +198,10 @@ class HttpChannel:
                 except ConnectionLost as lost:
                     if not again:
                         raise
-                    error, stands_still = ConnectionFailed(str(lost)), True
+                    errors.append(ConnectionFailed(str(lost)))
+                    stands_still = True
                 except ConnectionFailed as failed:
-                    error = failed
+                    errors.append(failed)
                 except ProblemError as refusal:
                     self._has_answered = True
                     if isinstance(refusal, StoreUnavailable):
@@ -217,13 +216,13 @@ class HttpChannel:
                     raise ConnectionFailed(_CLOSED)
                 self._urls.append(self._urls.pop(0))
                 if LEAST_HELD <= (after := loop.time() - asked) < held:
-                    raise HoldCut(str(error), after)
+                    raise HoldCut(str(errors[-1]), after)
             is_again, is_first = is_first and stands_still, False
             if is_again:
                 continue
             if loop.time() - since >= (self._patience if self._has_answered else self._first_patience):
-                raise error
-            self._waits.say(error, "trying again")
+                raise as_one(errors)
+            self._waits.say(as_one(errors), "trying again")
             await asyncio.sleep(delay)
         raise AssertionError("the delays never end")
 

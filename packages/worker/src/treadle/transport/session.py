@@ -23,7 +23,7 @@ from treadle.errors import (
     error_for,
     problem_of,
 )
-from treadle.transport.addresses import shuffled
+from treadle.transport.addresses import as_one, shuffled
 from treadle.transport.answers import reading
 from treadle.transport.bearer import Bearer, Refusals, Way, bearer_of
 from treadle.transport.dialing import MAX_FRAME, OPENING, Connection, better, close_error, dial, items_of
@@ -194,9 +194,9 @@ class Session:
         waits = QuietLog(log, level=logging.WARNING if patience > 0 else logging.DEBUG)
         limit = FIRST_OPENING if len(self._urls) > 1 else None
         for delay in delays():
-            ws, error = await self._round(limit)
-            if ws is not None:
-                return ws
+            error = await self._round(limit)
+            if isinstance(error, Connection):
+                return error
             if is_plain := isinstance(error, SocketRefused):
                 # From now on plain HTTP serves requests, and one address that hangs must not keep the session from the
                 # others.
@@ -207,12 +207,12 @@ class Session:
             await asyncio.sleep(delay)
         raise AssertionError("the delays never end")
 
-    async def _round(self, limit: float | None) -> tuple[Connection | None, TreadleError]:
-        """Try each address once, for `limit` seconds; return the connection, or the error that says most.
+    async def _round(self, limit: float | None) -> Connection | TreadleError:
+        """Try each address once, for `limit` seconds; return the connection, or the errors of all as one.
 
         Raises the refusal of a server, when no other one opened.
         """
-        error: TreadleError = ConnectionFailed("no server's address is given")
+        errors: list[ConnectionFailed] = []
         refusal: TreadleError | None = None
         for url in list(self._urls):
             # The next attempt, or the next connection, begins with another server.
@@ -221,21 +221,21 @@ class Session:
                 async with asyncio.timeout(limit):
                     ws, self.hello = await self._dial(url)
             except ConnectionFailed as failed:
-                error = better(error, failed)
+                errors.append(failed)
             except TimeoutError:
                 late = f"{url} opened no session within {in_seconds(limit or OPENING)}"
-                error = better(error, SocketRefused(late, is_silent=True))
+                errors.append(SocketRefused(late, is_silent=True))
             except (ProblemError, ProtocolMismatch) as refused:
                 refusal = refused
             except Exception as odd:  # noqa: BLE001 - an address that can't even be tried must not end the others' turn
-                error = ConnectionFailed(f"{url} can't be tried ({type(odd).__name__}: {odd})")
+                errors.append(ConnectionFailed(f"{url} can't be tried ({type(odd).__name__}: {odd})"))
             else:
-                return ws, error
+                return ws
         if refusal is None:
-            return None, error
+            return as_one(errors)
         if self._is_final(refusal):
             raise refusal
-        return None, refusal
+        return refusal
 
     def _is_final(self, refusal: TreadleError) -> bool:
         return not isinstance(refusal, Unauthorized) or self._refusals.is_final()
