@@ -63,6 +63,22 @@ def test_a_recording_ends_before_a_line_that_is_of_an_earlier_moment(tmp_path: P
     assert read.damage == f"line {len(lines[5:]) + 2} is earlier than the line before it"
 
 
+def test_a_recording_ends_before_a_line_that_is_not_of_one(tmp_path: Path, clock: FrozenClock) -> None:
+    """As after a full disk, or in a file that something else has written to: all that came before was refused too."""
+    recorder = Recorder(tmp_path / "r", server_name="p", clock=clock)
+    for number in range(10):
+        clock.advance(1)
+        note(recorder, number)
+    recorder.close()
+    lines = (tmp_path / "r").read_text().splitlines(keepends=True)
+    (tmp_path / "junk").write_text("".join([*lines[:6], "junk\n", *lines[6:]]))
+
+    read = open_recording(tmp_path / "junk")
+
+    assert read.seconds == 5.0
+    assert read.damage == "line 7 is not a line of a recording: b'junk\\n'"
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [

@@ -31,7 +31,7 @@ class Recording:
     """The lines of a file with their times. Each line is parsed only when its moment comes."""
 
     def __init__(self, lines: Iterable[bytes], *, name: str) -> None:
-        """Read the lines. Raises `RecordingError`, with the line's number, for a line that is not of a recording."""
+        """Read the lines, up to one that is not of a recording. Raises `RecordingError` if that is the first one."""
         numbered = enumerate(lines, start=1)
         self.name = name
         self.header = _header(next(numbered, (1, b""))[1], name)
@@ -44,8 +44,11 @@ class Recording:
             if not line.endswith(b"\n"):
                 break  # The dashboard was killed while it wrote this line.
             match = _LINE.match(line)
-            if match is None:
+            if match is None and not self._times:
                 raise RecordingError(f"{name}, line {number}: not a line of a recording: {line[:60]!r}")
+            if match is None:
+                self.damage = f"line {number} is not a line of a recording: {line[:60]!r}"
+                break
             at = float(match[1])
             if at < self.seconds:
                 self.damage = f"line {number} is earlier than the line before it"
