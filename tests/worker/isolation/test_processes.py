@@ -91,6 +91,18 @@ def test_an_answer_to_a_process_that_was_ended_meanwhile_is_dropped(factory: Any
         runner.run(answer())
 
 
+async def test_a_process_that_is_ended_twice_at_once_closes_nothing_that_was_opened_meanwhile() -> None:
+    """As by its run and by its worker: the number of its pipe was closed again, whosever it was by then."""
+    child = await Child.start()
+    await child.close()
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(10)]
+
+    await child.close()
+
+    for one in opened:
+        os.close(one)
+
+
 async def test_a_process_past_its_timeout_is_killed(client: Client, working: Any, tmp_path: Any) -> None:
     """T5."""
     started = tmp_path / "pid"

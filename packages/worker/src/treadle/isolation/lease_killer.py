@@ -26,6 +26,7 @@ class LeaseKiller:
         os.set_blocking(self._writer, False)
         self._writing = threading.Lock()
         self._armed: object = None
+        self._is_closed = False
 
     def arm(self, until: float) -> Callable[[float], None]:
         """Have the child killed at `until`, by `treadle.clock`, and return what puts that off.
@@ -54,10 +55,11 @@ class LeaseKiller:
         os.close(self.reader)
 
     def close(self) -> None:
-        """Close the pipe."""
+        """Close the pipe, once: after that its number may belong to another file."""
         with self._writing:
-            self._armed = None
-            os.close(self._writer)
+            if not self._is_closed:
+                os.close(self._writer)
+            self._armed, self._is_closed = None, True
 
     def _write(self, moment: float) -> None:
         # A full pipe belongs to a child that is suspended, a broken one to a dead child.
