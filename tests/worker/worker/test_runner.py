@@ -33,6 +33,13 @@ CLAIM = {
     "heartbeat_increment": LEASE,
 }  # fmt: skip
 
+ODD: list[Any] = [
+    *({name: value for name, value in CLAIM.items() if name != left_out} for left_out in ("id", "run_id", "job_name")),
+    *(CLAIM | {"id": "odd", **wrong} for wrong in ({"weight": "x"}, {"seconds_left": "x"}, {"run_id": []})),
+    *(None, "t", 7, []),
+]
+"""Claims that can't be read."""
+
 
 class NoSteps:
     """Of code that calls no step."""
@@ -134,21 +141,25 @@ async def test_g5_code_with_a_target_begins_without_an_answer_when_its_lease_has
 
 async def test_a_claim_that_can_not_be_read_keeps_no_other_from_being_begun(caplog: pytest.LogCaptureFixture) -> None:
     """It cost the connection, with all that was under way on it, and came again over the next one."""
-    odd: list[Any] = [
-        *(
-            {name: value for name, value in CLAIM.items() if name != left_out}
-            for left_out in ("id", "run_id", "job_name")
-        ),
-        *(CLAIM | {"id": "odd", **wrong} for wrong in ({"weight": "x"}, {"seconds_left": "x"}, {"run_id": []})),
-        *(None, "t", 7, []),
-    ]
     async with staged() as scene, asyncio.timeout(20):
-        scene.runner.take([*odd, CLAIM], monotonic())
+        scene.runner.take([*ODD, CLAIM], monotonic())
         await scene.begun.wait()
 
         assert [held.key for held in scene.leases.held.values()] == [("t", 0)]
 
-    assert len([one for one in caplog.messages if "a claim can't be read" in one]) == len(odd)
+    assert len([one for one in caplog.messages if "a claim can't be read" in one]) == len(ODD)
+
+
+async def test_in_a_drain_what_can_be_read_is_handed_back_but_no_run_whose_code_runs() -> None:
+    """There such a claim still cost the connection; and a claim that came again was handed back while its code ran."""
+    async with staged() as scene, asyncio.timeout(20):
+        scene.runner.take([CLAIM], monotonic())
+        await scene.begun.wait()
+        scene.runner.is_draining = True
+
+        scene.runner.take([*ODD, CLAIM | {"id": "other"}, CLAIM], monotonic())
+
+        assert [one for one in scene.returned if one != "odd"] == ["other"]
 
 
 async def test_g5_seconds_that_may_have_passed_before_the_claim_was_read_count_as_passed() -> None:

@@ -113,15 +113,16 @@ class Runner:
         `since` is a time, by the local monotonic clock, before which the server did not write them. One that can't be
         read is left alone: the server takes it back when it is not started.
         """
-        if self.is_draining:
-            self._give_back([{"task_id": claim["id"], "run_id": claim["run_id"]} for claim in claims])
-            return
+        returned: list[dict[str, Any]] = []
         for claim in claims:
             try:
                 key, _ = (claim["id"], claim["run_id"]), claim["job_name"]
                 if key in self._leases.held:
                     # A run is claimed only once: if a repeated push were accepted, its code would run twice at the same
                     # time.
+                    continue
+                if self.is_draining:
+                    returned.append({"task_id": key[0], "run_id": key[1]})
                     continue
                 held = self._leases.add(claim, since)
             except UNREADABLE as error:
@@ -133,6 +134,8 @@ class Runner:
                 held.stop_code = partial(self._stop_waiting, held)
             else:
                 self._begin(held)
+        if returned:
+            self._give_back(returned)
         self._look_later()
 
     def start_waiting(self) -> None:
