@@ -12,7 +12,7 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from tests.worker.conftest import settings_in
 from tests.worker.fakes import HELLO, FakeServer, echo, fake_server, session_to
-from treadle import Client, task
+from treadle import Client, new_task_id, task
 from treadle.errors import (
     ConnectionFailed,
     ConnectionLost,
@@ -118,11 +118,11 @@ async def test_no_server_is_said_at_once_with_what_to_do() -> None:
             await client.ping()
 
 
-async def test_of_several_servers_each_one_that_does_not_answer_is_told() -> None:
+async def test_of_several_servers_each_one_that_does_not_answer_is_told(tmp_path: Path) -> None:
     """Only one of them was, as if the others had not been tried."""
     dead = [f"http://127.0.0.1:{port}" for port in (1, 2)]
     async with Client(",".join(dead), "t") as client:
-        for ask in (client.ping(), client.stats()):
+        for ask in (client.ping(), client.stats(), client.download(new_task_id(), "plot.png", tmp_path)):
             with pytest.raises(ConnectionFailed) as raised:
                 await ask
 

@@ -251,23 +251,24 @@ class HttpChannel:
         A redirect, to a store of artifacts, is followed without the token. Raises as `request` does; `ConnectionLost`
         also within the block, when the connection breaks.
         """
-        error = ConnectionFailed("no server's address is given")
+        errors: list[ConnectionFailed] = []
         for url in list(self._urls):
             try:
                 ways = await self._bearer.ways(url)
             except ConnectionFailed as failed:
-                error, ways = failed, []
+                errors.append(failed)
+                ways = []
             for way in ways:
                 try:
                     async with self._followed(way, path, _given(params)) as found:
                         yield found
                         return
                 except _NOT_CONNECTED as failed:
-                    error = ConnectionFailed(unreachable(url, failed, way.proxy))
+                    errors.append(ConnectionFailed(unreachable(url, failed, way.proxy)))
                 except httpx.RequestError as broken:
                     raise ConnectionLost(f"the download broke ({str(broken) or type(broken).__name__})") from None
             self._urls.append(self._urls.pop(0))
-        raise error
+        raise as_one(errors)
 
     @asynccontextmanager
     async def _followed(
