@@ -18,11 +18,13 @@ from treadle.loops import ended_by, in_thread, loop_factory
 from treadle_server.testing import Served
 
 
-def copy_that_is_told(number: signal.Signals) -> int:
+def copy_that_is_told(number: signal.Signals, handler: Callable[..., None] | None = None) -> int:
     """Return how a copy of this process ends that gets a signal, as of a `multiprocessing.Pool` that is terminated."""
     begins, begun = os.pipe()
     ends, over = os.pipe()
     if (pid := os.fork()) == 0:
+        if handler is not None:
+            signal.signal(number, handler)
         os.close(over)
         os.write(begun, b".")
         os.read(ends, 1)
@@ -49,6 +51,27 @@ def test_a_copy_of_the_process_is_ended_by_sigterm(make: Callable[[], asyncio.Ab
 
     assert (told, ends) == (-signal.SIGTERM, [])
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("make", [None, loop_factory()], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_a_signal_that_a_copy_of_the_process_handles_does_not_end_the_original(
+    number: signal.Signals, make: Callable[[], asyncio.AbstractEventLoop] | None
+) -> None:
+    """A worker stopped when a task ended a process that it had forked, and that cleans up when it is told to end."""
+    ends = []
+
+    async def work() -> int:
+        with ended_by(lambda: ends.append("the original")):
+            told = await asyncio.to_thread(copy_that_is_told, number, lambda *_: os._exit(7))
+            await asyncio.to_thread(int)  # The loop has looked for what came meanwhile.
+            return told
+
+    with asyncio.Runner(loop_factory=make) as runner:
+        told = runner.run(work())
+
+    assert (told, ends) == (7, [])
 
 
 @types.coroutine

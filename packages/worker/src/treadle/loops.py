@@ -82,7 +82,8 @@ def ended_by(end: Callable[[], None]) -> Iterator[None]:
 
     Afterwards the previous handlers are restored: uvloop would leave one behind under which Ctrl-C does nothing. They
     are also restored in a process that is forked meanwhile, such as by a task's `multiprocessing.Pool`: nothing runs in
-    its copy of the loop to handle signals, and `Pool.terminate` would wait for ever.
+    its copy of the loop to handle signals, and `Pool.terminate` would wait for ever. What such a process is told does
+    not reach this one's loop either, by whose pipe Python would tell it of every signal that the process handles.
 
     Outside the main thread, which alone gets signals, nothing is handled.
     """
@@ -117,10 +118,16 @@ def _give_back(before: Mapping[signal.Signals, Any]) -> None:
             signal.signal(number, handler)
 
 
+def _begin_copy() -> None:
+    if _before:
+        signal.set_wakeup_fd(-1)
+        _give_back(_before)
+
+
 def _hangups() -> list[signal.Signals]:
     number = getattr(signal, "SIGHUP", None)
     return [number] if number is not None and signal.getsignal(number) is signal.SIG_DFL else []
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=lambda: _give_back(_before))
+    os.register_at_fork(after_in_child=_begin_copy)
