@@ -10,6 +10,7 @@ from typing import Any
 from treadle import system_threads
 
 GREENLETS = Path(__file__).with_name("greenlets.py")
+WORKER = GREENLETS.with_name("greenlets_of_a_worker.py")
 ENDED_MAIN = Path(__file__).with_name("ended_main.py")
 
 
@@ -43,6 +44,13 @@ def test_a_client_among_greenlets_leaves_them_their_thread(treadle_server: Any) 
         ],
         0,
     ), told.stderr
+
+
+def test_a_worker_runs_among_greenlets(treadle_server: Any) -> None:
+    """It ended with a traceback: uvloop takes signals in the system's main thread only, and did not find it."""
+    told = told_by(WORKER, treadle_server)
+
+    assert (told.stdout, told.returncode) == ("[4, 6]\n", 0), told.stderr
 
 
 def test_a_client_finds_its_server_once_the_main_thread_has_ended(treadle_server: Any) -> None:

@@ -30,7 +30,7 @@ class Running(Protocol):
 
 def start(target: Callable[[], object], *, name: str) -> Running:
     """Run `target` in a thread of its own, which does not keep the process alive."""
-    if _has_greenlets():
+    if has_greenlets():
         return _OfGevent(target)
     thread = threading.Thread(target=target, name=name, daemon=True)
     thread.start()
@@ -47,7 +47,7 @@ class Pool(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """Call it in a thread of the pool, or else in one of its own."""
-        if not _has_greenlets():
+        if not has_greenlets():
             with suppress(RuntimeError):
                 return super().submit(fn, *args, **kwargs)
         return aside(partial(fn, *args, **kwargs), name="treadle-client-work")
@@ -79,7 +79,7 @@ def _settle(future: Future[R], call: Callable[[], R]) -> None:
 
 def outcome(future: Future[R]) -> R:
     """Return or raise the outcome of a future that another thread completes; blocks this thread or greenlet."""
-    if not _has_greenlets():
+    if not has_greenlets():
         return future.result()
     from gevent import get_hub
     from gevent.event import Event
@@ -112,6 +112,7 @@ class _OfGevent:
         self._ended.wait()
 
 
-def _has_greenlets() -> bool:
+def has_greenlets() -> bool:
+    """Return whether gevent has replaced threads by greenlets."""
     monkey = sys.modules.get("gevent.monkey")
     return monkey is not None and monkey.is_module_patched("threading")

@@ -19,6 +19,7 @@ from treadle.encryption.sealer import Sealer
 from treadle.errors import ConnectionFailed, DefinitionError, LoopTaken, NoCodec, TreadleError, WouldBlock
 from treadle.isolation.loading import check_may_begin
 from treadle.loops import ended_by, has_loop, loop_factory
+from treadle.system_threads import has_greenlets
 from treadle.tasks.definition import Task
 from treadle.tasks.registry import by_name
 from treadle.transport.bearer import bearer_of
@@ -182,7 +183,8 @@ class Worker:
             logs.begin(self.config.settings.log_format)
         for sentence in untold():
             log.warning("%s", sentence)
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        # Where gevent has replaced the main thread, uvloop does not find it, and takes no signals.
+        with asyncio.Runner(loop_factory=None if has_greenlets() else loop_factory()) as runner:
             try:
                 runner.run(self._run_with_signals())
             except asyncio.CancelledError:
