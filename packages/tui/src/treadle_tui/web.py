@@ -5,22 +5,34 @@ page requires a key that is new at each start, and other sites can't get in: the
 send, and the socket only accepts connections from the dashboard's own origin.
 """
 
+import asyncio
 import hmac
 import os
 import secrets
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from aiohttp import web
+from aiohttp import WSCloseCode, web
 from aiohttp.typedefs import Middleware
-from textual_serve.server import Server
+from textual_serve.server import Server, to_int
 
 from treadle.cli.show import say
 from treadle.transport.addresses import is_loopback
+from treadle_tui.page import PageProcess
 
 COOKIE = "treadle-watch"
+MOST_PAGES = 32
+"""The most pages with a dashboard at a time: each is a process of about 70 MB."""
+
+PATIENCE_SECONDS = 5.0
+"""How long a page waits for a place: that of a page that is reloaded is only free once its old dashboard has ended."""
+
+HEARTBEAT_SECONDS = 15.0
+"""How often a page's browser is asked whether it is there."""
+
 TEMPLATES = Path(__file__).parent / "web_page"
 _HEADERS = {
     "Content-Security-Policy": (
@@ -48,10 +60,15 @@ class PublicAddress(Exception):
 class WatchServer(Server):
     """textual-serve's server with access control."""
 
-    def __init__(self, command: Sequence[str], *, host: str, port: int) -> None:
+    def __init__(self, command: Sequence[str], *, host: str, port: int, most_pages: int = MOST_PAGES) -> None:
         """Prepare to run `command` for each page; its words are quoted for the shell that textual-serve starts."""
-        super().__init__(shlex.join(command), host=host, port=port, title="treadle watch", templates_path=TEMPLATES)
+        # exec: what is killed is the dashboard then, and not a shell in front of it.
+        words = f"exec {shlex.join(command)}"
+        super().__init__(words, host=host, port=port, title="treadle watch", templates_path=TEMPLATES)
         self.key = secrets.token_urlsafe(16)
+        self._most_pages = most_pages
+        self._places = asyncio.Semaphore(most_pages)
+        self._sockets: set[web.WebSocketResponse] = set()
 
     @property
     def address(self) -> str:
@@ -71,6 +88,64 @@ class WatchServer(Server):
 
     async def on_startup(self, app: web.Application) -> None:
         """Print nothing yet."""
+
+    async def on_shutdown(self, app: web.Application) -> None:
+        """Close the pages, for which Ctrl-C would wait otherwise."""
+        closing = (socket.close(code=WSCloseCode.GOING_AWAY) for socket in self._sockets)
+        await asyncio.gather(*closing)
+
+    async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
+        """Run a dashboard for a page until one of them ends, or say that there are too many."""
+        socket = web.WebSocketResponse(heartbeat=HEARTBEAT_SECONDS)
+        await socket.prepare(request)
+        self._sockets.add(socket)
+        try:
+            if await self._found_place():
+                try:
+                    await self._run_dashboard(request, socket)
+                finally:
+                    self._places.release()
+            else:
+                await self._refuse(socket)
+        finally:
+            self._sockets.discard(socket)
+        return socket
+
+    async def _found_place(self) -> bool:
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                return await self._places.acquire()
+        except TimeoutError:
+            return False
+
+    async def _run_dashboard(self, request: web.Request, socket: web.WebSocketResponse) -> None:
+        async def close() -> None:
+            await socket.close()
+
+        dashboard = PageProcess(
+            self.command,
+            write_bytes=socket.send_bytes,
+            write_str=socket.send_str,
+            close=close,
+            download_manager=self.download_manager,
+        )
+        await dashboard.start(to_int(request.query.get("width", ""), 80), to_int(request.query.get("height", ""), 24))
+        try:
+            # The page may go while it is answered.
+            with suppress(ConnectionError):
+                await self._process_messages(socket, dashboard)
+        finally:
+            await dashboard.stop()
+
+    async def _refuse(self, socket: web.WebSocketResponse) -> None:
+        """Say in the page why it has no dashboard, until it is closed."""
+        full = (
+            f"{self._most_pages} pages with a dashboard are open here already, which is the most.",
+            "Close one of them, then reload this page.",
+        )
+        await socket.send_bytes("\r\n".join(full).encode())
+        async for _ in socket:
+            continue
 
     def _say_where(self) -> None:
         say(f"The dashboard is at {self.address}")
