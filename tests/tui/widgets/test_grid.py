@@ -46,6 +46,21 @@ async def test_the_titles_and_the_frame_are_no_rows(server: MockServer, clock: F
             assert stage.highlighted() == highlighted
 
 
+async def test_the_highlighted_row_is_in_sight_when_more_rows_come_at_once_than_fit(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    """The queue with the most work is chosen where the list begins: of a low list it stood beneath the end."""
+    jobs = dict(server.jobs)
+    server.jobs.clear()
+    async with staged(server, clock, size=(61, 15)) as stage:
+        jobs[list(jobs)[-1]]["counts"]["pending"] = 100_000
+        server.jobs.update(jobs)
+        server.push_topic("jobs")
+        await stage.settle()
+
+        assert "100,000" in stage.highlighted()
+
+
 async def test_a_second_click_opens_the_row(server: MockServer, clock: FrozenClock) -> None:
     async with staged(server, clock) as stage:
         await stage.press("2")

@@ -134,6 +134,11 @@ class Grid(Toned, ScrollView, can_focus=True):
         """The number of visible rows."""
         return max(1, self.size.height - HEAD)
 
+    @property
+    def allow_vertical_scroll(self) -> bool:
+        """Allow it as soon as there are more rows than fit: Textual first shows a scroll bar, at its next drawing."""
+        return True
+
     def _measure(self) -> None:
         size = Size(self.size.width, self.pane.rows.count + HEAD)
         if self.virtual_size != size:
