@@ -207,6 +207,20 @@ async def test_a_heartbeat_is_no_transition_in_brief_but_a_worker_that_drains_is
     ]
 
 
+async def test_a_worker_that_was_there_before_does_not_come_online_for_whoever_begins_to_look(opened: Open):
+    """Its next heartbeat stood in the dashboard's list of events as if it had come just then."""
+    worker, observer = await opened(), await opened()
+    await worker.call("open", worker={"name": "w"}, jobs=[JOB])
+    await observer.call("every", brief=True)
+
+    await worker.call("beat")
+    await worker.call("beat", draining=True)
+    await observer.call("ping")
+
+    found = [event for push in observer.pushes for event in push["events"] if event["type"] == "worker.updated"]
+    assert [event["worker"]["state"] for event in found] == ["draining"]
+
+
 async def test_the_last_of_a_large_commit_are_kept_and_the_numbers_tell_what_is_missing(served: Served, opened: Open):
     client, observer = await opened(), await opened()
     await client.call("register", **JOB)

@@ -123,6 +123,7 @@ class Events:
         """
         if not self._hub.wants_each_here:
             self._hub.want_each(HERE, wanted=True)
+            self._brief = self._recent.from_now()
             self._first = self._hub.seq
         if since is not None:
             if since.stream == self._hub.stream and self._first <= since.seq <= self._hub.seq:

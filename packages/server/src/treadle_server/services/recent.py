@@ -52,9 +52,13 @@ class Brief(NamedTuple):
 class Recent:
     """The last transitions, and the last reported state of each worker."""
 
-    def __init__(self) -> None:
+    def __init__(self, states: WorkerStates | None = None) -> None:
         self._kept: deque[Brief] = deque(maxlen=MOST_RECENT)
-        self._states = WorkerStates()
+        self._states = states or WorkerStates()
+
+    def from_now(self) -> "Recent":
+        """Return one without transitions so far, to which the workers' states are no news."""
+        return Recent(self._states.copy())
 
     def on_commit(self, batch: Batch) -> None:
         """Keep the last transitions of a commit."""

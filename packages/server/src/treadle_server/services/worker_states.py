@@ -1,5 +1,7 @@
 """The last reported states of workers."""
 
+from collections.abc import Mapping
+
 from treadle.wire.status import WorkerState
 from treadle_server.domain.jobs import Worker
 
@@ -7,8 +9,12 @@ from treadle_server.domain.jobs import Worker
 class WorkerStates:
     """Distinguishes changes of workers' states from heartbeats."""
 
-    def __init__(self) -> None:
-        self._states: dict[str, WorkerState] = {}
+    def __init__(self, states: Mapping[str, WorkerState] | None = None) -> None:
+        self._states = dict(states or {})
+
+    def copy(self) -> "WorkerStates":
+        """Return these states as they are now, to be recorded separately from here on."""
+        return WorkerStates(self._states)
 
     def is_news(self, worker: Worker) -> bool:
         """Record the worker's state, and return whether it has changed; a lost worker is forgotten."""
