@@ -264,6 +264,47 @@ async def test_receivers_that_answer_no_more_keep_no_other_waiting_e12(shop, clo
         release.set()
 
 
+async def test_more_receivers_that_hang_than_there_is_room_for_keep_none_waiting_that_answers_soon_e12(
+    shop, clock, receiver
+) -> None:
+    """A hundred took all the room before it was known of each that it hangs: the other got 8 of 3,200 deliveries."""
+    async with receiving() as dead, mailing(shop.engine, patience=PATIENT) as mail:
+        release = asyncio.Event()
+        dead.answers = [lambda _writer: release.wait() for _ in range(1000)]
+        await hook(shop.engine, receiver.url)
+        await ended(shop)
+        await mail.go()
+        for _ in range(room.MOST + 10):
+            await hook(shop.engine, dead.url)
+        for task in await shop.submit(room.AT_ONCE_EACH):
+            await shop.steer(task, "cancel")
+
+        for _ in range(2 * room.MOST // room.AT_ONCE):
+            await mail.turn()
+            clock.advance(room.SOON)
+        await receiver.until(1 + room.AT_ONCE_EACH)
+
+        assert len(mail.sender._flying) <= room.MOST
+        release.set()
+
+
+async def test_webhooks_that_were_not_tried_yet_share_what_room_there_is_e12(shop, receiver, monkeypatch) -> None:
+    """What is owed to one never waits behind all that is owed to others, whose receivers may hang."""
+    async with receiving() as dead, mailing(shop.engine, patience=PATIENT) as mail:
+        release = asyncio.Event()
+        dead.answers = [lambda _writer: release.wait() for _ in range(1000)]
+        for _ in range(room.AT_ONCE // room.AT_ONCE_EACH):
+            await hook(shop.engine, dead.url)
+        last = (await hook(shop.engine, receiver.url))["id"]
+        monkeypatch.setattr(sender_module.random, "shuffle", lambda due: due.sort(key=last.__eq__))
+        for task in await shop.submit(room.AT_ONCE_EACH):
+            await shop.steer(task, "cancel")
+
+        await until(mail.turn, lambda _: len(receiver.got) == room.AT_ONCE_EACH)
+
+        release.set()
+
+
 async def test_a_receiver_that_never_answers_is_given_up_after_the_timeout_e12(shop, receiver) -> None:
     await hook(shop.engine, receiver.url)
     await ended(shop)

@@ -32,6 +32,9 @@ EVERY = 2.0
 MARGIN = 5.0
 """A claim outlasts the longest attempt by the length of another one and these seconds: time to record the outcome."""
 
+MOST_QUICK = 20_000
+"""Of how many webhooks it is remembered that their receivers answer soon."""
+
 
 class Sends(Protocol):
     """The interface of `Post`, which sends the requests."""
@@ -62,6 +65,8 @@ class Sender(EngineService):
         self._flying: dict[str, Flight] = {}
         self._slow: set[str] = set()
         """Webhooks whose last attempt was not answered soon."""
+        self._quick: dict[str, None] = {}
+        """Webhooks whose last attempt was answered soon, the latest last."""
         self._ended: dict[str, tuple[Claimed, Answer]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._tries: set[asyncio.Task[None]] = set()
@@ -83,13 +88,13 @@ class Sender(EngineService):
     async def turn(self) -> float:
         """Record ended attempts, claim due deliveries, and return for how long nothing else is due."""
         await self._refresh()
-        due, pause = await self._look()
+        due, room, pause = await self._look()
         if not (due or self._ended):
             return pause
         ended = dict(self._ended)
         async with self._engine.store.write() as tx:
             await self._write_answers(tx, ended)
-            claimed = await self._claim(tx, due)
+            claimed = await self._claim(tx, due, room)
         for delivery_id in ended:
             del self._ended[delivery_id]
         for one in claimed:
@@ -104,24 +109,25 @@ class Sender(EngineService):
             await self._engine.hooks.refresh(self._engine.store)
             self._refreshed_at = now
 
-    async def _look(self) -> tuple[list[str], float]:
-        """Return the webhooks with due deliveries that there is room for, and the seconds until the next check."""
+    async def _look(self) -> tuple[list[str], Room, float]:
+        """Return the webhooks with due deliveries that have room, the room, and the seconds until the next check."""
         # An attempt in progress makes room when it ends, which wakes this service, and also when it has become slow.
         most = SOON if self._flying else EVERY
-        if not self._engine.hooks:
-            return [], most
-        async with self._engine.store.read() as connection:
-            first = await webhooks.waiting(connection, tokens_at=self._engine.tokens_at())
-        self._slow &= first.keys()
-        now, room = self._engine.clock.now(), self._room()
-        free = {hook: at for hook, at in first.items() if room.of(hook)}
-        due = [hook for hook, at in free.items() if at <= now]
-        until = min((at - now for at in free.values() if at > now), default=timedelta(seconds=most))
-        return due, min(most, until.total_seconds())
+        first: dict[str, datetime] = {}
+        if self._engine.hooks:
+            async with self._engine.store.read() as connection:
+                first = await webhooks.waiting(connection, tokens_at=self._engine.tokens_at())
+            self._slow &= first.keys()
+        now = self._engine.clock.now()
+        due = [hook for hook, at in first.items() if at <= now]
+        monotonic = self._engine.clock.monotonic()
+        room = Room(self._flying.values(), monotonic, slow=self._slow, quick=self._quick, due=due)
+        until = min((at - now for hook, at in first.items() if at > now and room.of(hook)), default=timedelta.max)
+        return [hook for hook in due if room.of(hook)], room, min(most, until.total_seconds())
 
-    async def _claim(self, tx: Tx, due: list[str]) -> list[Claimed]:
+    async def _claim(self, tx: Tx, due: list[str], room: Room) -> list[Claimed]:
         """Claim due deliveries, as many for each webhook as there is room for."""
-        now, room = self._engine.clock.now(), self._room()
+        now = self._engine.clock.now()
         claimed: list[Claimed] = []
         random.shuffle(due)
         for hook in due:
@@ -130,9 +136,6 @@ class Sender(EngineService):
                 room.take(hook, len(found))
                 claimed += found
         return claimed
-
-    def _room(self) -> Room:
-        return Room(self._flying.values(), self._slow, self._engine.clock.monotonic())
 
     async def _write_answers(self, tx: Tx, ended: dict[str, tuple[Claimed, Answer]]) -> None:
         now = self._engine.clock.now()
@@ -176,11 +179,20 @@ class Sender(EngineService):
             # group they share; it counts as a failed attempt.
             log.exception("delivery %s could not be attempted", one.id)
             answer = Answer(None, reason_of(error))
-        is_slow = self._engine.clock.monotonic() - flight.since >= SOON
-        (self._slow.add if is_slow else self._slow.discard)(one.webhook_id)
+        self._note_speed(one.webhook_id, is_slow=self._engine.clock.monotonic() - flight.since >= SOON)
         self._ended[one.id] = (one, answer)
         del self._flying[one.id]
         self.wake()
+
+    def _note_speed(self, webhook_id: str, *, is_slow: bool) -> None:
+        self._quick.pop(webhook_id, None)
+        if is_slow:
+            self._slow.add(webhook_id)
+            return
+        self._slow.discard(webhook_id)
+        self._quick[webhook_id] = None
+        if len(self._quick) > MOST_QUICK:
+            del self._quick[next(iter(self._quick))]
 
     async def _leave(self) -> None:
         """Record the ended attempts, and release the others so that another server can attempt them at once."""
