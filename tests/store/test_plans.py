@@ -18,6 +18,7 @@ from treadle_server.store.transaction.heads import HEADS_OF_LANE, heads_of_lanes
 from treadle_server.store.transaction.load import _FINDERS, _tasks_by_id, _tasks_of_workers
 from treadle_server.store.transaction.promotions import DUE_BY_SEQ, DUE_SEQS, due_statement
 from treadle_server.store.transaction.targets import _claimable, _states
+from treadle_server.store.transaction.webhooks import first_waiting
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("fresh_database")]
 
@@ -231,3 +232,15 @@ async def test_the_steps_of_many_claims_are_read_task_by_task(shop) -> None:
     for each in plans:
         # Either of the two indexes that begin with the task.
         assert "(task_seq=?)" in each or "Index Cond: (task_seq = ANY" in each
+
+
+async def test_webhooks_that_owe_nothing_are_not_looked_at_for_each_attempt_that_ends(shop) -> None:
+    """10,000 of them took the loop 0.06 s each time."""
+    async with shop.engine.store.write() as tx:
+        steps = await plan(tx, first_waiting(None), {})
+
+    assert "SCAN webhooks" not in steps
+    assert "SCAN webhook_deliveries" not in steps.replace("SCAN webhook_deliveries USING COVERING INDEX", "")
+    assert "Seq Scan" not in steps
+    if shop.engine.store.dialect == "postgresql":
+        assert "Index Cond: (id = owing.id)" in steps

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import ColumnElement, ScalarSelect, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import CTE, ColumnElement, ScalarSelect, Select, bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.status import Status
@@ -102,19 +102,32 @@ async def put_in(tx: Tx, owed: Sequence[Owed]) -> None:
     await tx.connection.execute(_PUT_IN, rows)
 
 
-def _first_of() -> Any:
+def _owing() -> CTE:
+    """Return the webhooks with waiting deliveries, each found in the index behind the one before it."""
+    first = select(_d.webhook_id).where(_d.next_at.is_not(None)).order_by(_d.webhook_id).limit(1)
+    owing = select(first.scalar_subquery().label("id")).cte("owing", recursive=True)
+    following = first.where(_d.webhook_id > owing.c.id).correlate(owing).scalar_subquery()
+    return owing.union_all(select(following).where(owing.c.id.is_not(None)))
+
+
+def first_waiting(tokens_at: datetime | None) -> Select[Any]:
+    """Return the statement of `waiting`."""
+    owing = _owing()
     first = select(func.min(_d.next_at)).where(_d.webhook_id == webhooks.c.id, _d.next_at.is_not(None))
-    return first.correlate(webhooks).scalar_subquery()
+    return (
+        select(webhooks.c.id, first.correlate(webhooks).scalar_subquery())
+        .join_from(owing, webhooks, webhooks.c.id == owing.c.id)
+        .where(acts(webhooks.c.owner, tokens_at))
+    )
 
 
 async def waiting(connection: AsyncConnection, *, tokens_at: datetime | None = None) -> dict[str, datetime]:
     """Return by webhook when the first of its waiting deliveries is to be tried.
 
-    Webhooks whose owner has no valid token at `tokens_at` are suspended, and left out.
+    Webhooks whose owner has no valid token at `tokens_at` are suspended, and left out. Those that have nothing waiting
+    cost nothing: this is asked for each attempt that ends, and looking at all of 10,000 took the loop 0.06 s each time.
     """
-    first = select(webhooks.c.id, _first_of().label("first")).where(acts(webhooks.c.owner, tokens_at))
-    found = await connection.execute(first)
-    return {str(row.id): row.first for row in found if row.first is not None}
+    return {str(webhook_id): at for webhook_id, at in await connection.execute(first_waiting(tokens_at)) if at}
 
 
 _DUE = (
