@@ -107,8 +107,8 @@ class Sweeper(EngineService):
                 log.warning("worker %s is lost: no heartbeat for %s", worker_id, in_seconds(self._worker_timeout))
         async with self._engine.store.read() as connection:
             orphans = await possible_orphans(connection)
-        if orphans:
-            await run(DeleteOrphans(orphans))
+        for first in range(0, len(orphans), MOST):
+            await run(DeleteOrphans(orphans[first : first + MOST]))
         await self._forget_idle()
 
     async def _forget_idle(self) -> None:
