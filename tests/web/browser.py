@@ -56,13 +56,14 @@ KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "ArrowDown": (40, "")}
 
 
 class Page:
-    """A tab, the addresses that it asked for, and what went wrong in it."""
+    """A tab, the addresses that it asked for, how many frames came to its sockets, and what went wrong in it."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
         self._numbers = count(1)
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self.asked: list[str] = []
+        self.received = 0
         self._wrong: list[str] = []
 
     async def listen(self) -> None:
@@ -78,6 +79,8 @@ class Page:
             self.asked.append(item["params"]["request"]["url"])
         elif item["method"] == "Network.webSocketCreated":
             self.asked.append(item["params"]["url"])
+        elif item["method"] == "Network.webSocketFrameReceived":
+            self.received += 1
         elif item["method"] in ("Network.loadingFailed", "Runtime.exceptionThrown"):
             self._wrong.append(json.dumps(item["params"]))
 

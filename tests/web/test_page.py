@@ -6,18 +6,21 @@ Needs Chromium. `nox -s web` runs it; the default run leaves it out.
 import re
 import shutil
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 import psutil
 import pytest
+from aiohttp.web import AppRunner, TCPSite
 
 from tests.chaos.processes import Process, free_port, stopped_at_the_end
 from tests.waiting import until
 from treadle import Client
 from treadle_server.testing import Served, serve
+from treadle_tui import web
+from treadle_tui.web import WatchServer
 
 from .browser import Page, open_page
 from .jobs import rotate
@@ -50,6 +53,18 @@ async def a_server_with_tasks() -> AsyncIterator[tuple[Served, Client]]:
         yield served, client
 
 
+IN_HASTE = """
+const slowly = window.setInterval;
+window.setInterval = (act, pause) => slowly(act, pause / 20);
+"""
+"""Has the page ask twenty times as often whether its socket still lives."""
+
+
+async def says_that_it_ended(page: Page) -> bool:
+    told = await page.call("Runtime.evaluate", expression="document.body.classList.contains('-closed')")
+    return bool(told["result"]["value"])
+
+
 class Web(Process):
     """`treadle watch --web`."""
 
@@ -67,6 +82,17 @@ class Web(Process):
         await until(lambda: self.has_ended or "http://" in self.log.read_text())
         assert not self.has_ended, self.log.read_text()
         return re.findall(r"http://\S+", self.log.read_text())[0]
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Have it do nothing for the block."""
+        assert self._process is not None
+        process = psutil.Process(self._process.pid)
+        process.suspend()
+        try:
+            yield
+        finally:
+            process.resume()
 
     def dashboards(self) -> list[psutil.Process]:
         """Return the processes that it has started."""
@@ -123,3 +149,32 @@ async def test_a_page_that_is_closed_leaves_no_dashboard_running(chromium: str, 
         await page.close()
 
         await until(lambda: not web.dashboards())
+
+
+async def test_a_page_that_nobody_answers_any_more_says_so(chromium: str, directory: Path) -> None:
+    """As where the network is cut: the last screen stood there for hours as if it were live."""
+    async with a_server_with_tasks() as (served, _), opened(served, chromium, directory) as (web, page):
+        await page.call("Page.addScriptToEvaluateOnNewDocument", source=IN_HASTE)
+        await page.call("Page.reload")
+        await page.until_it_says("● live", ROTATE)
+
+        with web.standing_still():
+            await until(lambda: says_that_it_ended(page))
+
+
+async def test_a_page_without_a_place_keeps_saying_so(
+    chromium: str, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "PATIENCE_SECONDS", 0)
+    server = WatchServer(["true"], host="127.0.0.1", port=(port := free_port()), most_pages=0)
+    runner = AppRunner(await server._make_app())
+    await runner.setup()
+    await TCPSite(runner, "127.0.0.1", port).start()
+    async with open_page(chromium, directory) as page:
+        await page.call("Page.addScriptToEvaluateOnNewDocument", source=IN_HASTE)
+        await page.go(server.address)
+        await page.until_it_says("0 pages with a dashboard are open here already", "then reload this page")
+        await until(lambda: page.received > 3)
+
+        assert not await says_that_it_ended(page)
+    await runner.cleanup()

@@ -145,7 +145,7 @@ class WatchServer(Server):
         )
         await socket.send_bytes("\r\n".join(full).encode())
         async for _ in socket:
-            continue
+            await socket.send_json(["pong", "0"])  # The page asks whether its socket still lives.
 
     def _say_where(self) -> None:
         say(f"The dashboard is at {self.address}")
