@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
+from itertools import chain
 from time import monotonic
 
 from treadle.wire.ids import WorkerId
@@ -14,6 +15,7 @@ from treadle_server.engine.dispatch.assignments import Assignments, keep_keyed, 
 from treadle_server.engine.dispatch.fairness import LaneHead, ServiceOrders, capacities_for, match
 from treadle_server.engine.dispatch.head_cache import CachedHead, HeadCache, behind
 from treadle_server.engine.dispatch.known_lanes import MOST_LANES, KnownLanes
+from treadle_server.engine.dispatch.roster import Roster
 from treadle_server.engine.dispatch.slots import Capacity, Demand, WaitingClaim, WorkerSlot
 from treadle_server.engine.hub import Change
 from treadle_server.store.base import Tx
@@ -42,8 +44,9 @@ class Dispatcher:
         """`clock` must be monotonic; without a heartbeat for `worker_timeout` seconds a worker is lost."""
         self._clock = clock
         self._worker_timeout = worker_timeout
-        self._slots: deque[WorkerSlot] = deque()
-        self._slot_counts: Counter[WorkerId] = Counter()
+        self._slots = Roster()
+        self._freed: list[WorkerSlot] = []
+        """The slots that were freed last: where most workers are busy, one of these has room."""
         self._waiting: list[WaitingClaim] = []
         self._draining: set[WorkerId] = set()
         """Workers known to be draining. One that starts to wait was read earlier, and may have begun to drain since."""
@@ -77,13 +80,14 @@ class Dispatcher:
         """Return the slots of all workers on this server's socket."""
         return list(self._slots)
 
-    @property
-    def _demands(self) -> list[Demand]:
-        return [*self._slots, *self._waiting]
+    def _demands_of(self, worker_ids: Collection[WorkerId]) -> list[Demand]:
+        """Return what waits here for these workers."""
+        waiting = [one for one in self._waiting if one.worker_id in worker_ids]
+        return [*chain.from_iterable(map(self._slots.of, worker_ids)), *waiting]
 
     def serves_worker(self, worker_id: WorkerId) -> bool:
         """Return whether the worker is on this server's socket."""
-        return worker_id in self._slot_counts
+        return bool(self._slots.of(worker_id))
 
     def is_waited_for(self, worker_ids: Collection[WorkerId]) -> bool:
         """Return whether a claim of one of the workers waits here."""
@@ -105,8 +109,7 @@ class Dispatcher:
         """Let a worker on the socket wait."""
         slot.presence.at = self._clock()
         slot.draining |= slot.worker_id in self._draining
-        self._slots.append(slot)
-        self._slot_counts[slot.worker_id] += 1
+        self._slots.add(slot)
         self._note_jobs(slot.jobs)
         for key in slot.held:
             self._holder[key] = slot
@@ -114,12 +117,10 @@ class Dispatcher:
     def close_slot(self, slot: WorkerSlot) -> None:
         """Remove a worker that leaves; it keeps what it holds."""
         slot.open = False
-        if slot in self._slots:
-            self._slots.remove(slot)
-            self._slot_counts[slot.worker_id] -= 1
-            if not self._slot_counts[slot.worker_id]:
-                del self._slot_counts[slot.worker_id]
-        self._holder = {key: held for key, held in self._holder.items() if held is not slot}
+        self._slots.remove(slot)
+        for key in slot.held:
+            if self._holder.get(key) is slot:
+                del self._holder[key]
 
     def wait(self, waiting: WaitingClaim) -> None:
         """Let a claim over HTTP wait; the claim counts as a sign of life."""
@@ -133,7 +134,7 @@ class Dispatcher:
         jobs: dict[WorkerId, set[int]] = defaultdict(set)
         for worker_id, job_num in links:
             jobs[worker_id].add(job_num)
-        found = [demand for demand in self._demands if demand.worker_id in jobs]
+        found = self._demands_of(jobs.keys())
         for demand in found:
             demand.jobs |= jobs[demand.worker_id]
             self._note_jobs(demand.jobs)
@@ -170,8 +171,10 @@ class Dispatcher:
             elif self._waiting:
                 # Its worker may have a claim over HTTP that waits for room.
                 self._has_changed = True
-        for slot in {id(slot): slot for slot, _, _ in freed}.values():
-            slot.update_pace(at)
+        if freed:
+            self._freed = list(dict.fromkeys(slot for slot, _, _ in freed))
+            for slot in self._freed:
+                slot.update_pace(at)
         self._has_changed = self._has_changed or bool(freed)
         return freed
 
@@ -184,8 +187,8 @@ class Dispatcher:
     def note_workers(self, workers: Collection[Worker], gone: Collection[WorkerId]) -> None:
         """Give nothing more, from this batch on, to workers that drain or are gone, and serve those that are back."""
         draining = {worker.id: worker.state is not WorkerState.ONLINE for worker in workers} | dict.fromkeys(gone, True)
-        for demand in self._demands if draining else ():
-            before, demand.draining = demand.draining, draining.get(demand.worker_id, demand.draining)
+        for demand in self._demands_of(draining.keys()):
+            before, demand.draining = demand.draining, draining[demand.worker_id]
             self._has_changed = self._has_changed or before > demand.draining
         known = {worker.id for worker in workers}.union(gone)
         others = self._draining - known if len(self._draining) < MOST_DRAINING else set[WorkerId]()
@@ -200,24 +203,24 @@ class Dispatcher:
     def note_heartbeats(self, workers: Collection[Worker]) -> None:
         """Note which workers were heard from: one that owed a heartbeat may take tasks again."""
         heard = {worker.id: worker for worker in workers}
-        if not heard:
-            return
         at = self._clock()
-        for demand in self._demands:
-            if (worker := heard.get(demand.worker_id)) is not None:
-                owed = demand.owes(at, self._worker_timeout)
-                demand.presence.note(worker, at)
-                self._has_changed = self._has_changed or owed
+        for demand in self._demands_of(heard.keys()):
+            owed = demand.owes(at, self._worker_timeout)
+            demand.presence.note(heard[demand.worker_id], at)
+            self._has_changed = self._has_changed or owed
 
     def _owes(self, demand: Demand) -> bool:
         """Return whether the worker owes a heartbeat: it may be unreachable, and what it is given would be lost."""
         return demand.owes(self._clock(), self._worker_timeout)
 
+    def _takes(self, demand: Demand) -> bool:
+        return demand.room() > 0 and not self._owes(demand)
+
     @property
     def has_taker(self) -> bool:
         """Return whether any worker can take a task."""
         return any(not (waiting.draining or self._owes(waiting)) for waiting in self._waiting) or any(
-            slot.room() > 0 and not self._owes(slot) for slot in self._slots
+            map(self._takes, chain(self._freed, self._slots))
         )
 
     @property
@@ -247,10 +250,10 @@ class Dispatcher:
             self.forget_lanes()
         assignments = Assignments(asked=list(self._waiting))
         await self._weigh(tx, assignments.asked)
-        demands: list[Demand] = [*assignments.asked, *self._slots]
-        demands = [demand for demand in demands if demand.room() > 0 and not self._owes(demand)]
-        self._slots.rotate(-1)
         await self._find_waiting(tx)
+        slots = self._slots.takers(self._lanes.jobs_of(self._ready), self._takes)
+        demands: list[Demand] = [*filter(self._takes, assignments.asked), *slots]
+        self._slots.rotate()
         try:
             for turn in range(MOST_ROUNDS):
                 if not await self._hand_out(tx, assignments, demands, now, times=2**turn):

@@ -11,6 +11,9 @@ from treadle_server.store.transaction.heads import Claimable, claimable_lanes
 MOST_LANES = 20_000
 """How many lanes are known at most, beside those in which tasks wait: a job that is fair has one for each room."""
 
+MOST_ASKED = 100
+"""Of how many lanes the jobs are looked up for a claim: so many may wait for any of its workers."""
+
 JobsInPool = tuple[frozenset[int], str | None]
 """What decides from which lanes a demand takes: the jobs that it serves, and its pool."""
 
@@ -43,6 +46,12 @@ class KnownLanes:
         if not demands:
             return set()
         return (lanes - self._lanes.keys()) | (lanes & self.served_by(demands))
+
+    def jobs_of(self, lanes: AbstractSet[int]) -> set[int] | None:
+        """Return the jobs of the lanes; None if one is not known yet, or they are more than `MOST_ASKED`."""
+        if len(lanes) > MOST_ASKED or not self._lanes.keys() >= lanes:
+            return None
+        return {self._lanes[lane].lane.job_num for lane in lanes}
 
     async def claimable(self, tx: Tx, lanes: AbstractSet[int]) -> AbstractSet[int]:
         """Return those of the lanes that may be claimed from; read nothing if all of them are known to be open."""
