@@ -8,9 +8,12 @@ import pytest
 import sqlalchemy as sa
 
 from treadle.wire.status import LEASED as LEASED_STATES
-from treadle.wire.status import Reason, Status
-from treadle_server.engine.commands import Beat, ExpireLeases, ReleaseHolds, SweepWorkers
+from treadle.wire.status import Reason, Status, WorkerState
+from treadle_server.engine import locking, reading
+from treadle_server.engine.commands import Beat, ExpireLeases, ReleaseHolds, RestampPresent, SweepWorkers, sweeps
+from treadle_server.services import sweeper as sweeper_module
 from treadle_server.services.sweeper import Sweeper
+from treadle_server.store.read.workers import get
 from treadle_server.store.tables import status_in, task_specs
 from treadle_server.store.tables import tasks as task_table
 
@@ -125,6 +128,31 @@ async def test_a_clock_that_jumps_in_the_middle_of_a_sweep_takes_nothing_from_an
     assert await shop.engine.run(SweepWorkers(60, until)) == []
     assert (await shop.get(claimed.id)).status is Status.CLAIMED
     assert await shop.engine.run(ExpireLeases()) == 1
+
+
+async def test_many_workers_are_lost_and_restamped_in_several_steps(shop, clock, sweeper, monkeypatch) -> None:
+    """10,000 that were lost at the same time held the writer for 0.4 s, and 20,000 at a server's start for 0.7."""
+    for module in (locking, reading, sweeps, sweeper_module):
+        monkeypatch.setattr(module, "MOST_WORKERS", 2)
+    workers = [await shop.worker() for _ in range(5)]
+    asked, run = [], shop.engine.run
+    monkeypatch.setattr(shop.engine, "run", lambda command: asked.append(command) or run(command))
+    clock.advance(7000)
+
+    await sweeper.turn()
+
+    assert sum(isinstance(command, RestampPresent) for command in asked) == 3
+    clock.advance(300)
+    assert await run(SweepWorkers(7200)) == [], "they were all restamped"
+    sweeper._last = (clock.monotonic(), clock.now().timestamp())
+    clock.advance(7000)
+    sweeper._last = (clock.monotonic(), clock.now().timestamp())
+    await sweeper.turn()
+
+    assert sum(isinstance(command, SweepWorkers) for command in asked) == 3
+    async with shop.engine.store.read() as connection:
+        found = [await get(connection, worker) for worker in workers]
+    assert {worker.state for worker in found} == {WorkerState.LOST}
 
 
 async def test_a_timeout_is_met_within_one_sweep_interval(shop, clock) -> None:

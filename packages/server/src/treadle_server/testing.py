@@ -102,8 +102,14 @@ class MovableClock(SystemClock):
             raise ValueError(f"a clock can only be moved forward, not by {in_seconds(by.total_seconds())}")
         self._ahead += by
         # All are queued before anything else sees the new time: the sweeper would extend what is overdue.
-        commands = (MissDeadlines(), ExpireLeases(grace=0), ReleaseHolds(self.now()), RestampPresent())
-        await asyncio.gather(*(engine.run(command) for command in commands))
+        _, _, _, after = await asyncio.gather(
+            engine.run(MissDeadlines()),
+            engine.run(ExpireLeases(grace=0)),
+            engine.run(ReleaseHolds(self.now())),
+            engine.run(RestampPresent()),
+        )
+        while after is not None:
+            after = await engine.run(RestampPresent(after))
         for more in (MissDeadlines, ExpireLeases, FireDue, PromoteDue, OpenLimits):
             while await engine.run(more()):
                 pass

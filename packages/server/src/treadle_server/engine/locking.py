@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from treadle.wire.ids import TaskId
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.read_set import MOST_WORKERS, ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction import load, lock_order
 from treadle_server.store.transaction import schedules as stored
@@ -24,7 +24,7 @@ async def lock(work: UnitOfWork, reads: ReadSet, reported: Collection[Task]) -> 
     work.kept_claims = await kept_claims(tx, reads.claim_keys, work.now)
     reads.tasks.update(task_id for kept in work.kept_claims.values() for task_id, _ in kept.runs)
     if reads.stale is not None:
-        work.stale = await load.stale_workers(tx, work.now - reads.stale)
+        work.stale = await load.stale_workers(tx, work.now - reads.stale, most=MOST_WORKERS)
         reads.workers.update(work.stale)
         reads.tasks_of.update(work.stale)
     if tx.is_exclusive:

@@ -12,6 +12,12 @@ from treadle_server.engine.step_book import StepReads
 from treadle_server.store.transaction.lock_order import Place
 from treadle_server.store.transaction.prune import Pruning
 
+MOST_WORKERS = 200
+"""How many silent or present workers are read at once: 10,000 that were lost together held the writer for 0.4 s."""
+
+NOBODY = WorkerId("00000000-0000-0000-0000-000000000000")
+"""Before every worker."""
+
 
 @dataclass(slots=True)
 class ReadSet:
@@ -59,9 +65,9 @@ class ReadSet:
     grace: timedelta = timedelta(0)
     """By how much a run must be past its timeout to be found."""
     stale: timedelta | None = None
-    """How long a worker may be silent; workers silent for longer are wanted with what they hold."""
-    all_present: bool = False
-    """Whether all workers that are not lost are wanted, and all holds."""
+    """How long a worker may be silent; up to `MOST_WORKERS` silent for longer are wanted with what they hold."""
+    present_after: WorkerId | None = None
+    """Behind which worker the next `MOST_WORKERS` that are not lost are wanted; behind `NOBODY` also all holds."""
     schedules: set[tuple[str, str]] = field(default_factory=set)
     """Schedules by room and name."""
     limits: set[tuple[str, str]] = field(default_factory=set)

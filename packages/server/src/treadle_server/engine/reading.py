@@ -11,7 +11,7 @@ from treadle_server.engine.admission import read_admission
 from treadle_server.engine.commands.instances import options_of
 from treadle_server.engine.dependency_rows import read_dependencies
 from treadle_server.engine.locking import wanted_keys, wanted_targets
-from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.read_set import MOST_WORKERS, NOBODY, ReadSet
 from treadle_server.engine.superseding import read_rivals
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction import artifacts as store_artifacts
@@ -45,8 +45,9 @@ async def read(work: UnitOfWork, reads: ReadSet) -> None:
         work.found[finder] = work.remember(found)
         # A worker that loses a run is marked, so it must be read.
         reads.workers.update(t.worker_id for t in found if t.is_leased and t.worker_id is not None)
-    if reads.all_present:
-        reads.workers.update(await load.present_workers(work.tx))
+    if reads.present_after is not None:
+        work.present = await load.present_workers(work.tx, reads.present_after, most=MOST_WORKERS)
+        reads.workers.update(work.present)
     await _load_tasks(work, reads)
     await _load_around(work, reads)
     if reads.artifacts or reads.dead_artifacts is not None:
@@ -146,7 +147,7 @@ async def _load_holds(work: UnitOfWork, reads: ReadSet) -> None:
     found += await load.holds_of_workers(work.tx, reads.holds_of)
     if reads.ended_holds:
         found += await load.ended_holds(work.tx, work.now)
-    if reads.all_present:
+    if reads.present_after == NOBODY:
         found += await load.all_holds(work.tx)
     for hold in found:
         work.holds[hold.task_seq, hold.run_id] = hold

@@ -100,6 +100,7 @@ class UnitOfWork:
         self.limited = Touched()
         """What was done to tasks with limits."""
         self.stale: list[WorkerId] = []
+        self.present: list[WorkerId] = []
         self.kept_claims: dict[KeyOf, KeptClaim] = {}
         self.released: list[tuple[TaskId, int]] = []
         """Runs whose code has ended, so that their weight is free."""

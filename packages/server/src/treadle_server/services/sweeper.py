@@ -20,6 +20,7 @@ from treadle_server.engine.commands import (
 )
 from treadle_server.engine.commands.sweeps import GRACE, MOST
 from treadle_server.engine.engine import Engine
+from treadle_server.engine.read_set import MOST_WORKERS
 from treadle_server.services.base import EngineService
 from treadle_server.store.read.jobs import possible_orphans
 from treadle_server.store.read.limit_keys import idle_buckets
@@ -86,7 +87,9 @@ class Sweeper(EngineService):
         return timedelta(seconds=shown - passed) if abs(shown - passed) > JUMP else timedelta(0)
 
     async def _restamp(self, jump: timedelta) -> None:
-        await self._engine.run(RestampPresent())
+        after = await self._engine.run(RestampPresent())
+        while after is not None:
+            after = await self._engine.run(RestampPresent(after))
         async with self._engine.store.read() as connection:
             leased = await leased_seqs(connection)
         for first in range(0, len(leased), MOST_STAMPED):
@@ -102,9 +105,12 @@ class Sweeper(EngineService):
         while await run(ExpireLeases(self._stamped_at, self._until(began), self._grace)) >= MOST:
             pass
         await run(ReleaseHolds(self._until(began)))
-        for worker_id in await run(SweepWorkers(self._worker_timeout, self._until(began))):
-            with bound(worker=worker_id):
-                log.warning("worker %s is lost: no heartbeat for %s", worker_id, in_seconds(self._worker_timeout))
+        while lost := await run(SweepWorkers(self._worker_timeout, self._until(began))):
+            for worker_id in lost:
+                with bound(worker=worker_id):
+                    log.warning("worker %s is lost: no heartbeat for %s", worker_id, in_seconds(self._worker_timeout))
+            if len(lost) < MOST_WORKERS:
+                break
         async with self._engine.store.read() as connection:
             orphans = await possible_orphans(connection)
         for first in range(0, len(orphans), MOST):

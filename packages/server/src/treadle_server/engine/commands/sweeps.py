@@ -15,7 +15,7 @@ from treadle_server.engine.commands.base import OneRow
 from treadle_server.engine.commands.internal import STUCK, lose_internal
 from treadle_server.engine.commands.steering import expire_task, keep_hold
 from treadle_server.engine.commands.workers import DISCONNECTED, lose_run, note_loss, runs_of
-from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.read_set import MOST_WORKERS, NOBODY, ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction.counts import count_alike
 
@@ -195,7 +195,7 @@ class SweepWorkers:
         reads.stale = timedelta(seconds=self.timeout)
 
     def apply(self, work: UnitOfWork) -> list[WorkerId]:
-        """Return the workers that it marked as lost."""
+        """Return the workers that it marked as lost: fewer than `MOST_WORKERS` if these were all."""
         if _is_over(self.until, work.now):
             return []
         before = work.now - timedelta(seconds=self.timeout)
@@ -267,22 +267,26 @@ class RestampLeases:
 
 @dataclass(slots=True)
 class RestampPresent:
-    """Restamps every hold and every worker that is not lost, for the same reasons."""
+    """Restamps every hold and, in several steps, every worker that is not lost, for the same reasons."""
+
+    after: WorkerId = NOBODY
+    """Behind which worker this step begins; the first one restamps the holds."""
 
     rows = MOST
 
     def reads(self, reads: ReadSet) -> None:
-        """Read all holds and all workers that are not lost."""
-        reads.all_present = True
+        """Read the next workers that are not lost, and for the first step all holds."""
+        reads.present_after = self.after
 
-    def apply(self, work: UnitOfWork) -> None:
-        """Restamp them."""
+    def apply(self, work: UnitOfWork) -> WorkerId | None:
+        """Restamp them; return the worker behind which the next step begins, or None if these were all."""
         for hold in list(work.holds.values()):
             work.renew_hold(replace(hold, until=work.now + timedelta(seconds=hold.lease_seconds)))
         for worker in work.workers.values():
             if worker.state is not WorkerState.LOST:
                 worker.last_heartbeat = work.now
                 work.change_worker(worker)
+        return work.present[-1] if len(work.present) >= MOST_WORKERS else None
 
 
 @dataclass(slots=True)

@@ -198,17 +198,19 @@ async def workers_by_id(tx: Tx, ids: Collection[WorkerId]) -> list[Worker]:
 
 
 _PRESENT = select(workers.c.id).where(workers.c.state != "lost")
-_STALE = _PRESENT.where(workers.c.last_heartbeat < bindparam("before"))
+_SOME_PRESENT = _PRESENT.order_by(workers.c.id).limit(bindparam("most"))
+_STALE = _SOME_PRESENT.where(workers.c.last_heartbeat < bindparam("before"))
+_PRESENT_AFTER = _SOME_PRESENT.where(workers.c.id > bindparam("after"))
 
 
-async def stale_workers(tx: Tx, before: datetime) -> list[WorkerId]:
-    """Return the workers that are not lost and had their last heartbeat before the instant."""
-    return list((await tx.connection.execute(_STALE, {"before": before})).scalars())
+async def stale_workers(tx: Tx, before: datetime, *, most: int) -> list[WorkerId]:
+    """Return up to `most` workers that are not lost and had their last heartbeat before the instant."""
+    return list((await tx.connection.execute(_STALE, {"before": before, "most": most})).scalars())
 
 
-async def present_workers(tx: Tx) -> list[WorkerId]:
-    """Return the workers that are not lost."""
-    return list((await tx.connection.execute(_PRESENT)).scalars())
+async def present_workers(tx: Tx, after: WorkerId, *, most: int) -> list[WorkerId]:
+    """Return up to `most` workers that are not lost, in order, behind that one."""
+    return list((await tx.connection.execute(_PRESENT_AFTER, {"after": after, "most": most})).scalars())
 
 
 _PAST_RUNS = past_runs(of=lambda seq: is_among(seq, "seqs"))
