@@ -227,7 +227,7 @@ async def test_a_look_that_failed_begins_anew(studio: Studio, monkeypatch: pytes
 async def test_an_artifact_that_is_removed_while_it_is_looked_up_is_not_there(
     postgres_database: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """On PostgreSQL reads stand in no transaction: between two of them a task may go, with all that it has."""
+    """On PostgreSQL loose reads stand in no transaction: between two of them a task may go, with all it has."""
     async with serve(postgres_database, clock=clock, data_dir=tmp_path) as served, opened(served, clock) as studio:
         task = await studio.started()
         upload = await studio.announced(task)
@@ -246,7 +246,7 @@ async def test_an_artifact_that_is_removed_while_it_is_looked_up_is_not_there(
                     await tx.connection.execute(sa.delete(tasks))
                 return found
 
-        async with store.read() as connection:
+        async with store.read_loosely() as connection:
             found = await announced(
                 cast("AsyncConnection", Removing(connection)), urlsplit(upload["put_url"]).path[-36:]
             )

@@ -104,7 +104,7 @@ class Credentials:
         if principal.run is None:
             return
         task_id, run_id = principal.run
-        async with self._store.read() as connection:
+        async with self._store.read_loosely() as connection:
             found = await connection.execute(select(tasks.c.status, tasks.c.run_id).where(tasks.c.id == task_id))
             row = found.first()
         if row is None or row.run_id != run_id or row.status not in LEASED:

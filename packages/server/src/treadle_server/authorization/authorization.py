@@ -93,13 +93,13 @@ async def check_row(
     if permission.of_a_task and task_id is not None:
         await _check_task(store, principal, task_id, run_id)
     if permission is Permission.READ_WORKER and worker_id is not None:
-        async with store.read() as connection:
+        async with store.read_loosely() as connection:
             if not await read_workers.is_seen(connection, worker_id, visibility, own_workers(principal)):
                 raise WorkerNotFound(f"there is no worker {worker_id}")
 
 
 async def _check_task(store: SqlStore, principal: Principal, task_id: TaskId, run_id: int | None) -> None:
-    async with store.read() as connection:
+    async with store.read_loosely() as connection:
         task = await read_tasks.get(connection, task_id)
         has_run = run_id is not None and principal.may(rights.claim_task(task_id, run_id))
         if has_run or sees(principal, task) or controls(principal, task):

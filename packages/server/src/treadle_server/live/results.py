@@ -126,7 +126,7 @@ class Results(Service):
         try:
             for start in range(0, len(unsure), CHUNK):
                 chunk = unsure[start : start + CHUNK]
-                async with self._store.read() as connection:
+                async with self._store.read_loosely() as connection:
                     found = await _statuses(connection, session, chunk)
                     missing += [task_id for task_id in chunk if task_id not in found]
                     if over := [task_id for task_id, status in found.items() if status in TERMINAL]:
@@ -214,7 +214,7 @@ class Results(Service):
     async def _ended(self, ids: list[TaskId]) -> list[Task]:
         if not ids:
             return []
-        async with self._store.read() as connection:
+        async with self._store.read_loosely() as connection:
             return await self._read_ended(connection, ids)
 
     async def _read_ended(self, connection: AsyncConnection, ids: list[TaskId]) -> list[Task]:

@@ -152,7 +152,7 @@ async def _held(session: Session, worker_id: WorkerId, beaten: Beaten | None) ->
     if beaten is None:
         return {}
     held = {(task.id, task.run_id): task.weight for task in beaten.taken_until}
-    async with session.live.ctx.engine.store.read() as connection:
+    async with session.live.ctx.engine.store.read_loosely() as connection:
         return held | await read_workers.stopping(connection, worker_id)
 
 

@@ -18,7 +18,7 @@ from treadle_server.store.read.tasks import Seen
 
 async def read_task(ctx: OperationContext, task_id: TaskId) -> Task:
     """Return the task as it is committed. Raises `TaskNotFound`."""
-    async with ctx.engine.store.read() as connection:
+    async with ctx.engine.store.read_loosely() as connection:
         return await read_tasks.get(connection, task_id)
 
 

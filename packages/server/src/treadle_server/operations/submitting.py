@@ -201,7 +201,7 @@ async def _existing_ids(ctx: OperationContext, wanted: Iterable[TaskSubmit | Pla
     """
     if not (ids := {TaskId(item.id) for item in wanted if item.id is not None}):
         return frozenset()
-    async with ctx.engine.store.read() as connection:
+    async with ctx.engine.store.read_loosely() as connection:
         return frozenset(await read_tasks.states(connection, ids))
 
 

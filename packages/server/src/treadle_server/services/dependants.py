@@ -39,7 +39,7 @@ class Dependants(EngineService):
 
     async def turn(self) -> float:
         """Update a portion of the dependent tasks, and return for how long no more is known to be needed."""
-        async with self._engine.store.read() as connection:
+        async with self._engine.store.read_loosely() as connection:
             if not await has_news(connection):
                 return LONGEST_SLEEP
         return 0.0 if await self._engine.run(TellWaiters()) else SOON

@@ -19,7 +19,7 @@ class Poller(EngineService):
 
     async def turn(self) -> float:
         """Poll once."""
-        async with self._engine.store.read() as connection:
+        async with self._engine.store.read_loosely() as connection:
             lanes = await waiting_lanes(Tx(connection, self._engine.store.dialect))
         self._engine.wake(lanes)
         return EVERY

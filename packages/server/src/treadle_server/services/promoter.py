@@ -69,7 +69,7 @@ class Promoter(EngineService):
         """
         # During the read, any newly scheduled task ends the wait that follows, because the reader may not have seen it.
         self._next = None
-        async with self._engine.store.read() as connection:
+        async with self._engine.store.read_loosely() as connection:
             self._next = await next_due(connection)
             opens_at = await next_token(connection)
         now = self._engine.clock.now()

@@ -282,14 +282,15 @@ def _refuse_closed(connection: Any, _record: Any, _lent: Any) -> None:
         raise DisconnectionError("PostgreSQL closed the connection")
 
 
-def postgres_readers(url: URL, *, is_pooled: bool = False) -> AsyncEngine:
-    """Return an engine for reads.
+def postgres_readers(url: URL, *, is_pooled: bool = False) -> tuple[AsyncEngine, AsyncEngine]:
+    """Return two engines for reads with the same connections.
 
-    Each statement sees what is committed when it begins, inside a transaction or not; without one it saves two round
-    trips. Only the settings of `is_pooled` need a transaction.
+    The transactions of the first each see one snapshot, as SQLite's do. Each statement of the second sees what is
+    committed when it begins: without a transaction it saves two round trips. Only the settings of `is_pooled` need one.
     """
     engine = postgres_engine(url, size=READERS, is_pooled=is_pooled, settings=_READING)
-    return engine if is_pooled else engine.execution_options(isolation_level="AUTOCOMMIT")
+    at_once = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    return at_once, engine if is_pooled else engine.execution_options(isolation_level="AUTOCOMMIT")
 
 
 WRITERS = 3

@@ -82,7 +82,7 @@ class NoticeReceiver:
         self._engine.link({link for one in notices for link in one.links})
         lanes = {lane for one in notices for lane in one.lanes}
         if has_gap:
-            async with self._engine.store.read() as connection:
+            async with self._engine.store.read_loosely() as connection:
                 lanes |= await waiting_lanes(Tx(connection, self._engine.store.dialect))
         self._engine.wake(lanes)
         self._engine.hub.publish(batch)
@@ -100,7 +100,7 @@ class NoticeReceiver:
         if not wanted and not any(one.jobs or one.updated_workers or one.schedules for one in notices):
             return
         found: dict[TaskId, Task] = {}
-        async with self._engine.store.read() as connection:
+        async with self._engine.store.read_loosely() as connection:
             of_ids = select_tasks().where(tasks.c.id.in_(_KEYS))
             for ids in _chunks(wanted):
                 rows = await connection.execute(of_ids, {"keys": ids})
@@ -160,7 +160,7 @@ class NoticeReceiver:
         here = {one for one in named if dispatcher.serves_worker(one) or dispatcher.is_waited_for([one])}
         if not here:
             return
-        async with self._engine.store.read() as connection:
+        async with self._engine.store.read_loosely() as connection:
             for ids in _chunks(here):
                 rows = await connection.execute(_WORKERS, {"keys": ids})
                 dispatcher.note_heartbeats([to_worker(row) for row in rows])

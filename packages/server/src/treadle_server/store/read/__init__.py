@@ -1,1 +1,1 @@
-"""The store's reads: each is one short statement on a read connection, and takes no lock."""
+"""The store's reads: each is a few short statements on a read connection, and takes no lock."""

@@ -73,7 +73,7 @@ BANDS = {
 
 # What is asked, joined with the lanes where tasks of its queue and priority wait, each as the two ranges of the index
 # that have them in order. A queue is named by one of its lanes. What comes before all of them is summed in the same
-# statement: PostgreSQL's readers see a new snapshot with each.
+# statement: in a loose read PostgreSQL's see a new snapshot each.
 _SQLITE_PARTS = """
  CROSS JOIN lanes own ON own.id = asked.queue
  CROSS JOIN lanes line ON line.job_num = own.job_num AND line.room = own.room
