@@ -1,14 +1,17 @@
 """What the store says of a database that fails: in a line, with what to do."""
 
 import sqlite3
+import traceback
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 import asyncpg
 import pytest
 from sqlalchemy import text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
+from tests.engine.conftest import Shop
+from treadle_server.engine.engine import Engine
 from treadle_server.errors import StoreUnavailable, ValidationFailed
 from treadle_server.store.connections import READERS
 from treadle_server.store.failures import FAILURES_EXPLAINED, described
@@ -218,4 +221,72 @@ async def test_who_waits_in_vain_for_a_connection_is_told_so_in_plain_words(tmp_
             async with store.read():
                 pass
 
+    await store.close()
+
+
+_TRIGGER = """
+CREATE FUNCTION {name}() RETURNS trigger AS $$ BEGIN {does} RETURN NEW; END $$ LANGUAGE plpgsql;
+CREATE TRIGGER {name} BEFORE INSERT ON tasks FOR EACH ROW EXECUTE FUNCTION {name}()
+"""
+
+ADDED = {
+    "a column": (
+        "ALTER TABLE tasks ADD COLUMN cost integer NOT NULL DEFAULT 1; ALTER TABLE tasks ALTER cost DROP DEFAULT",
+        "the column cost of the table tasks",
+    ),
+    "a check": (
+        "ALTER TABLE tasks ADD CONSTRAINT dear CHECK (weight > 1) NOT VALID",
+        "the constraint dear of the table tasks",
+    ),
+    "a key": ("CREATE UNIQUE INDEX once ON tasks (job_name)", "the constraint once of the table tasks"),
+    "a trigger": (
+        _TRIGGER.format(name="audit", does="RAISE 'not %', NEW USING DETAIL = NEW.payload;"),
+        "a trigger, whose function is audit,",
+    ),
+    "a trigger that fails": (
+        _TRIGGER.format(name="audit", does="PERFORM NEW.payload::text::integer;"),
+        "a trigger, whose function is audit,",
+    ),
+}
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("added", ADDED)
+@pytest.mark.parametrize("is_alone", [True, False])
+async def test_what_somebody_added_to_the_tables_and_refuses_a_task_is_named_and_no_row_is_logged(
+    old_url: str, caplog: pytest.LogCaptureFixture, added: str, is_alone: bool
+) -> None:
+    """It was an internal error, and in the log were PostgreSQL's details: the row that was refused."""
+    statements, named = ADDED[added]
+    store = SqlStore(old_url)
+    await store.open()
+    async with Engine(store).running() as engine:
+        shop = Shop(engine)
+        await shop.register()
+        await shop.submit()
+        await _execute(old_url, statements)
+        if is_alone:
+            await store.seek_exclusive()
+
+        with pytest.raises(StoreUnavailable) as refused:
+            await shop.submit(options={"priority": 1_234_567})
+
+        assert str(refused.value).startswith(f"{named} refuses what Treadle writes: drop it, or have it accept that (")
+        assert str(refused.value).endswith("; nothing was changed, try again")
+        assert "1234567" not in caplog.text + str(refused.value)
+        assert "Traceback" not in caplog.text
+    await store.close()
+
+
+@pytest.mark.postgres
+async def test_an_error_of_a_row_is_logged_without_the_row(old_url: str) -> None:
+    store = SqlStore(old_url)
+    await store.open()
+
+    with pytest.raises(IntegrityError) as refused:
+        async with store.write() as tx:
+            for _ in range(2):
+                await tx.connection.execute(text("INSERT INTO meta (key, value) VALUES ('secret', 'more')"))
+
+    assert "secret" not in "".join(traceback.format_exception(refused.value)).replace("VALUES ('secret'", "")
     await store.close()

@@ -19,7 +19,7 @@ from treadle_server.store.migrations import refusal, revisions
 from treadle_server.store.sqlite.places import SIDES, check_log, file_of
 from treadle_server.store.sqlite.reader import ReadingConnection
 from treadle_server.store.sqlite.writer import MOST_TEXTS
-from treadle_server.store.translated import named
+from treadle_server.store.translated import hide_row, named
 from treadle_server.store.urls import dsn_of
 
 READERS = 4
@@ -223,6 +223,7 @@ def postgres_engine(
     event.listen(engine.sync_engine, "connect", _keep_alive)
     event.listen(engine.sync_engine, "connect", _learn_types)
     event.listen(engine.sync_engine, "checkout", _refuse_closed)
+    event.listen(engine.sync_engine, "handle_error", lambda failure: hide_row(failure.original_exception.__cause__))
     if is_pooled:
         event.listen(engine.sync_engine, "begin", partial(_begin_with, settings))
     return engine

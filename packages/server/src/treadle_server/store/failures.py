@@ -1,11 +1,13 @@
 """Turn the databases' errors into `StoreUnavailable`, with one line on what happened and what to do."""
 
+import re
 import sqlite3
 
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from treadle_server.errors import StoreUnavailable
+from treadle_server.store.tables import metadata
 from treadle_server.store.translated import LostUpdate, Translated
 
 RETRY_AFTER = 2.0
@@ -37,6 +39,12 @@ def _state(error: BaseException) -> str:
     return str(getattr(getattr(error, "orig", None) or error, "sqlstate", None) or "")
 
 
+def _of_driver(error: BaseException) -> BaseException:
+    """Return the error as the driver raised it."""
+    cause = getattr(error, "orig", None) or error
+    return cause.__cause__ or cause
+
+
 def _code(error: BaseException) -> int:
     """Return SQLite's primary error code; 0 for another error."""
     return int(getattr(getattr(error, "orig", None) or error, "sqlite_errorcode", 0)) & 0xFF
@@ -59,6 +67,7 @@ def _explained(error: BaseException) -> StoreUnavailable | None:
             # In a read, which nothing retries.
             or _state(error) in _REFUSED | _BROKEN_OFF
             or _code(error) in _BROKEN
+            or _addition(error) is not None
         )
     )
     return _unavailable(error) if is_down else None
@@ -76,6 +85,40 @@ def _collision(error: BaseException) -> LostUpdate | None:
 
 COLLISIONS_EXPLAINED = Translated(_collision)
 """Raises `LostUpdate` for a transaction that PostgreSQL aborted in favour of another, so that it can be retried."""
+
+
+_OF_TABLES = frozenset({"0A", "22", "23", "2B", "42", "P0"})
+"""Classes of SQLSTATEs: unsupported, invalid data, constraints, dependent objects, no such object, RAISE."""
+
+_OWN = frozenset(
+    str(name)
+    for table in metadata.tables.values()
+    for name in (*(one.name for one in table.constraints), *(one.name for one in table.indexes))
+)
+"""The names of Treadle's own constraints and unique indexes."""
+
+
+def _function(error: BaseException) -> str | None:
+    """Return the name of the PL/pgSQL function in which a statement failed, which is a trigger's: Treadle has none."""
+    found = re.search(r"PL/pgSQL function (\S+?)\(", getattr(_of_driver(error), "context", None) or "")
+    return None if found is None or _state(error)[:2] not in _OF_TABLES else found[1]
+
+
+def _addition(error: BaseException) -> str | None:
+    """Return what somebody has added to the tables that a statement failed for; None for any other error."""
+    if (function := _function(error)) is not None:
+        return f"a trigger, whose function is {function},"
+    if _state(error)[:2] != "23":
+        return None
+    cause = _of_driver(error)
+    table, column, constraint = (getattr(cause, f"{part}_name", None) for part in ("table", "column", "constraint"))
+    # The names of the first migrations' checks have their prefix twice.
+    if constraint is not None and re.sub(r"^(ck_\w+_)(?=\1)", "", constraint) not in _OWN:
+        return f"the constraint {constraint} of the table {table}"
+    own = None if table is None else metadata.tables.get(table)
+    if column is not None and own is not None and column not in own.c:
+        return f"the column {column} of the table {table}"
+    return None
 
 
 _FULL = "the database's disk is full: free space on it"
@@ -142,7 +185,8 @@ def in_brief(error: BaseException) -> str:
         return "the connection was ended"  # asyncpg's words when the database has just ended an idle connection
     if _state(error) == "2BP01":
         brief += f": {getattr(cause.__cause__, 'detail', None)}"
-    return brief
+    # What a trigger says may quote the row.
+    return brief if _function(error) is None else "PostgreSQL's log has what it says"
 
 
 _URL = "the database's URL can't be used: correct its parameters"
@@ -154,16 +198,14 @@ def advice_on(error: BaseException) -> str | None:
     # By its name: without PostgreSQL, asyncpg may be missing.
     if "ClientConfigurationError" in {type(cause).__name__, type(cause.__cause__).__name__}:
         return _URL
+    if (addition := _addition(error)) is not None:
+        return f"{addition} refuses what Treadle writes: drop it, or have it accept that"
     return _ADVICE.get(_state(error) or _code(error))
 
 
 def described(error: BaseException) -> str:
     """Return the advice on such an error, and the database's message."""
     return f"{advice_on(error) or 'the database does not answer'} ({in_brief(error)})"
-
-
-_OF_TABLES = frozenset({"0A", "22", "23", "2B", "42", "P0"})
-"""Classes of SQLSTATEs: unsupported, invalid data, constraints, dependent objects, no such object, RAISE."""
 
 
 def is_of_tables(error: DBAPIError) -> bool:
@@ -176,7 +218,7 @@ def is_of_tables(error: DBAPIError) -> bool:
 def _unavailable(error: BaseException) -> StoreUnavailable:
     # If the connection broke during COMMIT, the outcome is unknown; a request that is sent again with the same id is
     # done once.
-    is_refused = _state(error) in _REFUSED or _code(error) in _NOT_WRITTEN
+    is_refused = _state(error) in _REFUSED or _state(error)[:2] in _OF_TABLES or _code(error) in _NOT_WRITTEN
     is_unknown = getattr(error, "statement", None) == "COMMIT" and not is_refused
     done = "whether it was done is unknown" if is_unknown else "nothing was changed"
     return StoreUnavailable(f"{described(error)}; {done}, try again", retry_after=RETRY_AFTER)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
+from typing import Any
 
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
@@ -48,9 +49,16 @@ def named(statement: str) -> Translated:
     return Translated(partial(_as_sqlalchemy, statement))
 
 
+def hide_row(error: Any) -> None:
+    """Take from PostgreSQL's error the detail, which may show a row's values: payloads don't belong in a log."""
+    if (getattr(error, "sqlstate", None) or "")[:2] in {"22", "23", "P0"}:
+        error.detail = None
+
+
 def _as_sqlalchemy(statement: str, error: BaseException) -> DBAPIError | None:
     import asyncpg
 
+    hide_row(error)
     match error:
         case asyncpg.IntegrityConstraintViolationError():
             return IntegrityError(statement, None, error)
