@@ -290,3 +290,24 @@ async def test_an_error_of_a_row_is_logged_without_the_row(old_url: str) -> None
 
     assert "secret" not in "".join(traceback.format_exception(refused.value)).replace("VALUES ('secret'", "")
     await store.close()
+
+
+@pytest.mark.postgres
+async def test_a_published_table_whose_rows_have_no_identity_is_told_as_what_was_done_to_it(old_url: str) -> None:
+    """Each claim was an internal error; and whatever has this code was said to be a database that is closed."""
+    store = SqlStore(old_url)
+    await store.open()
+    await _execute(old_url, "ALTER TABLE meta REPLICA IDENTITY NOTHING; CREATE PUBLICATION further FOR ALL TABLES")
+
+    with pytest.raises(StoreUnavailable, match=r"^a table, .* can't be used as it is: .* REPLICA IDENTITY .* nothing"):
+        async with store.write() as tx:
+            await tx.connection.execute(text("UPDATE meta SET value = 'new'"))
+
+    await store.close()
+
+
+def test_a_database_that_is_closed_is_still_told_as_one() -> None:
+    error = asyncpg.ObjectNotInPrerequisiteStateError("database is not currently accepting connections")
+
+    assert "ALLOW_CONNECTIONS" in described(error)
+    assert "ALLOW_CONNECTIONS" in described(DBAPIError(None, None, error))

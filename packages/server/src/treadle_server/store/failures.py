@@ -22,10 +22,10 @@ _OUT_OF_ORDER = frozenset({"08", "28", "3D", "53", "57", "58", "XX"})
 """Classes of PostgreSQL's SQLSTATEs: connection exception, invalid authorization, invalid catalog name, insufficient
 resources, operator intervention, system error, and internal error, such as damaged data."""
 
-_REFUSED = frozenset({"25006", "3F000", "42501", "42704", "42P01", "42P10", "55P03"})
+_REFUSED = frozenset({"25006", "3F000", "42501", "42704", "42P01", "42P10", "55000", "55P03"})
 """PostgreSQL's read_only_sql_transaction, invalid_schema_name, insufficient_privilege, undefined_object,
-undefined_table, invalid_column_reference (a missing key) and lock_not_available: caused by its configuration or another
-session; nothing was changed."""
+undefined_table, invalid_column_reference (a missing key), object_not_in_prerequisite_state and lock_not_available:
+caused by its configuration or another session; nothing was changed."""
 
 _NOT_WRITTEN = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
 """SQLite's codes of a commit that certainly did not happen: the disk was full, or the database locked."""
@@ -129,6 +129,11 @@ _STRANGER = "the database rejects the user: check the user and password in its U
 
 _PARAMETERS = "the database rejects a parameter: check those in its URL"
 
+_NOT_AS_IT_IS = (
+    "a table, index or sequence can't be used as it is: undo what was done to it, such as REPLICA IDENTITY NOTHING of a"
+    " published table"
+)
+
 _ADVICE = {
     sqlite3.SQLITE_ERROR: "the database rejects the statement: `treadle doctor` says whether a table is missing",
     sqlite3.SQLITE_FULL: _FULL,
@@ -200,6 +205,8 @@ def advice_on(error: BaseException) -> str | None:
         return _URL
     if (addition := _addition(error)) is not None:
         return f"{addition} refuses what Treadle writes: drop it, or have it accept that"
+    if _state(error) == "55000" and getattr(error, "statement", None) is not None:
+        return _NOT_AS_IT_IS
     return _ADVICE.get(_state(error) or _code(error))
 
 
