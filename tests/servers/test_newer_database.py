@@ -98,6 +98,24 @@ async def test_a_server_whose_database_is_being_restored_waits_for_its_revision(
         pass
 
 
+async def test_a_server_under_which_an_older_backup_was_restored_says_so(store, own_database) -> None:
+    """It told of a newer version, which there is not."""
+    async with store.write():
+        pass
+    await _asked(
+        own_database,
+        "UPDATE alembic_version SET version_num = '0019'",
+        f"UPDATE meta SET value = '0019:' WHERE key = '{KEY}'",
+    )
+
+    with pytest.raises(StoreUnavailable, match=r"at revision 0019 now, not .*: an older backup was restored"):
+        async with store.write():
+            pass
+
+    assert store.outdated is not None
+    assert "start this server again" in store.outdated
+
+
 @pytest.mark.parametrize(
     "name", ["", "0123456789abcdef0123456789abcdef"], ids=["takes the name out", "puts its own in"]
 )

@@ -59,7 +59,7 @@ class SqlStore:
 
     @property
     def outdated(self) -> str | None:
-        """Return why this server may no longer write (a newer one has migrated the database); None when it may."""
+        """Return why this server may no longer write (the schema is another version's); None when it may."""
         return None if isinstance(self._writer, InlineWriter) else self._writer.outdated
 
     async def open(self) -> None:

@@ -45,6 +45,11 @@ RESTORED = (
     " changed, try again"
 )
 
+OLDER = (
+    f"the database's schema is at revision {{}} now, not at {HEAD}: an older backup was restored; nothing was changed,"
+    " start this server again, and it migrates the database"
+)
+
 UNLIMITED = """
 SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN ('statement_timeout', 'transaction_timeout')
 """
@@ -74,7 +79,7 @@ class ExclusiveWriter:
         """The row as this server saw it last; at first what it never is, so that it is looked at."""
         self._version = 0
         self.outdated: str | None = None
-        """Why this server may no longer write: a newer one has migrated the database."""
+        """Why this server may no longer write: the database's schema is another version's."""
 
     @property
     def version(self) -> int | None:
@@ -160,11 +165,14 @@ class ExclusiveWriter:
     async def _check_revision(self, driver: "asyncpg.Connection[Any]") -> None:
         """Check that the schema is still this server's, under the lock, which a migration takes too.
 
-        Raises `StoreUnavailable` while it has no revision.
+        Raises `StoreUnavailable` while it has no revision, and when an older backup was restored.
         """
         found = await driver.fetchval("SELECT version_num FROM alembic_version")
         if found is None:
             raise StoreUnavailable(RESTORED, retry_after=1)
+        if found in REVISIONS and found != HEAD:
+            self.outdated = OLDER.format(found)
+            raise StoreUnavailable(self.outdated)
         if found != HEAD:
             self.outdated = newer_than_known(str(found))
             raise DatabaseIsNewer(self.outdated)

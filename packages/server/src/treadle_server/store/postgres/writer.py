@@ -101,7 +101,7 @@ class PostgresWriter:
 
     @property
     def outdated(self) -> str | None:
-        """Return why this server may no longer write (a newer one has migrated the database); None when it may."""
+        """Return why this server may no longer write (the schema is another version's); None when it may."""
         return self._exclusive.outdated
 
     @property
