@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections import Counter
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.api.rooms import Room, Scoped, make_room, problem
 from tests.chaos.processes import free_port
 from tests.live.sockets import connected
 from treadle_server.errors import StoreUnavailable
+from treadle_server.services import metrics
 from treadle_server.services.metrics import METRICS, OTHERS
 from treadle_server.services.probe import Probe
 from treadle_server.store.tables import tasks
@@ -60,6 +62,25 @@ async def finish(room: Room, kind: str, **said: Any) -> dict[str, Any]:
     answer = await room.client.post(f"/v1/tasks/{started['id']}/runs/{started['run_id']}/{kind}", json=said)
     assert answer.status_code == 200, answer.text
     return answer.json()  # type: ignore[no-any-return]
+
+
+async def test_a_database_that_stands_still_is_told_in_the_time_that_prometheus_waits(
+    served: Served, lab: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each scrape's request stayed, and waited for the one before."""
+
+    @contextlib.asynccontextmanager
+    async def silent() -> AsyncIterator[None]:
+        await asyncio.Event().wait()
+        yield
+
+    monkeypatch.setattr(metrics, "PATIENCE", 0.01)
+    monkeypatch.setattr(served.engine.store, "read", silent)
+
+    answers = await asyncio.gather(*(lab.client.get("/metrics") for _ in range(2)))
+
+    assert [problem(answer) for answer in answers] == ["store-unavailable"] * 2
+    assert "has not answered" in answers[0].json()["detail"]
 
 
 async def test_every_metric_is_there_and_is_what_happened(served: Served, lab: Room) -> None:

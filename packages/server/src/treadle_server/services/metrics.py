@@ -15,6 +15,7 @@ from sqlalchemy import func, select
 from treadle.wire.status import TERMINAL, Status, WorkerState
 from treadle_server.distribution import WAITS, Distribution
 from treadle_server.engine.engine import Engine
+from treadle_server.errors import StoreUnavailable
 from treadle_server.services.base import WELL
 from treadle_server.services.rates import Rates
 from treadle_server.store.read import limits, outcomes
@@ -29,6 +30,10 @@ OTHERS = "(others)"
 """The `job` label of all jobs beyond those with a label of their own, which are the first registered."""
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+PATIENCE = 10.0
+"""Seconds that the database has to answer, as long as Prometheus waits by default. While it stood still, the requests
+of each scrape stayed and waited for each other."""
 
 SESSIONS = ("worker", "observer", "client")
 """The kinds of session on the socket: it has a worker, watches something, or neither."""
@@ -85,20 +90,26 @@ class Metrics:
 
     async def page(self) -> bytes:
         """Return the page in Prometheus' text format. Raises `StoreUnavailable`."""
-        async with self._one_at_a_time:
-            async with self._engine.store.read() as connection:
-                counted = await outcomes.by_job(connection)
-                names = await outcomes.first_jobs(connection, self._most_jobs + 1)
-                by_state = select(workers.c.state, func.count().label("n")).group_by(workers.c.state)
-                states = {row.state: row.n for row in await connection.execute(by_state)}
-                found = await limits.first(connection, self._most_jobs)
-            if len(names) > self._most_jobs:
-                # Zeros until something has ended, as for named jobs: `rate` can't see the increase of a counter that
-                # starts at 3.
-                names[max(names)] = OTHERS
-            shown = [*self._of_tasks(names, counted), *_of_limits(found), *self._of_process(states)]
-            # A hundred jobs are 5,000 lines, which take 70 ms: in a thread, so that the loop goes on meanwhile.
-            return await asyncio.to_thread(_written, shown)
+        try:
+            async with asyncio.timeout(PATIENCE), self._one_at_a_time:
+                return await self._page()
+        except TimeoutError:
+            raise StoreUnavailable(f"the database has not answered for {PATIENCE:.0f} seconds") from None
+
+    async def _page(self) -> bytes:
+        async with self._engine.store.read() as connection:
+            counted = await outcomes.by_job(connection)
+            names = await outcomes.first_jobs(connection, self._most_jobs + 1)
+            by_state = select(workers.c.state, func.count().label("n")).group_by(workers.c.state)
+            states = {row.state: row.n for row in await connection.execute(by_state)}
+            found = await limits.first(connection, self._most_jobs)
+        if len(names) > self._most_jobs:
+            # Zeros until something has ended, as for named jobs: `rate` can't see the increase of a counter that
+            # starts at 3.
+            names[max(names)] = OTHERS
+        shown = [*self._of_tasks(names, counted), *_of_limits(found), *self._of_process(states)]
+        # A hundred jobs are 5,000 lines, which take 70 ms: in a thread, so that the loop goes on meanwhile.
+        return await asyncio.to_thread(_written, shown)
 
     def _of_tasks(self, names: Mapping[int, str], counted: Outcomes) -> Iterable[_Sample]:
         ended, standing = _by_name(names, counted.ended), _by_name(names, counted.standing)
