@@ -64,6 +64,36 @@ async def test_who_finds_the_lock_kept_for_too_long_says_what_to_do(
         await store.close()
 
 
+@pytest.mark.parametrize("table", ["tasks", "schedules"])
+async def test_no_server_migrates_while_somebody_keeps_a_table_locked(
+    old_url: str, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """As a dump does: the migration waited for ever without a word, and all that read or wrote waited behind it."""
+    store = SqlStore(old_url)
+    await store.open()
+    async with store.write() as tx:
+        await tx.connection.execute(sa.text("UPDATE alembic_version SET version_num = '0032'"))
+    await store.close()
+    monkeypatch.setitem(WRITING, "lock_timeout", "100ms")
+    holder = await asyncpg.connect(old_url)
+    try:
+        async with holder.transaction():
+            await holder.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE")
+
+            with pytest.raises(StoreUnavailable, match=r"^another session holds a lock .*; nothing was changed"):
+                await store.open()
+
+            assert await holder.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted") == 0
+        async with holder.transaction():
+            await ExclusiveWriter().join(holder)  # nor does it keep a lock that readers need
+            reader = await asyncpg.connect(old_url)
+            await reader.fetch(f"SELECT FROM {table}")
+            await reader.close()
+    finally:
+        await holder.close()
+        await store.close()
+
+
 SLEEP = sa.text("SELECT pg_sleep(1.2)")
 
 

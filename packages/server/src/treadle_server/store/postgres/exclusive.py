@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from treadle_server.errors import DatabaseIsNewer, StoreUnavailable
+from treadle_server.store.connections import WRITING
 from treadle_server.store.migrations import HEAD, REVISIONS, newer_than_known
+from treadle_server.store.tables import metadata
 
 if TYPE_CHECKING:
     import asyncpg
@@ -61,6 +63,11 @@ WITH updated AS (UPDATE meta SET value = $2 WHERE key = $1 RETURNING 1)
 INSERT INTO meta (key, value) SELECT $1, $2 WHERE NOT EXISTS (SELECT FROM updated)
 """
 """Under the lock nobody else writes the row: it needs no key, which a table lacks that is being restored."""
+
+_TABLES = """
+SELECT array_agg(oid::regclass::text ORDER BY relname) FROM pg_class
+ WHERE relname = ANY ($1) AND relkind = 'r' AND pg_table_is_visible(oid)
+"""
 
 SHOWN = "concat_ws(' ', value, pg_relation_filepath('meta'), extract(epoch FROM pg_postmaster_start_time()))"
 """What a server compares: the row's value, and of which table in which PostgreSQL. A dump that was restored, or a
@@ -114,7 +121,8 @@ class ExclusiveWriter:
     async def join(self, driver: "asyncpg.Connection[Any]") -> None:
         """Take the lock exclusively, in a transaction, and end any server's exclusive state.
 
-        Raises `StoreUnavailable` when others keep the lock for longer than `LONGEST_JOIN`.
+        Raises `StoreUnavailable` when others keep the lock for longer than `LONGEST_JOIN`, and asyncpg's error when
+        somebody keeps a table locked in a database that will be migrated.
         """
         import asyncpg
 
@@ -123,16 +131,28 @@ class ExclusiveWriter:
             await driver.execute(f"SET LOCAL lock_timeout = '{LONGEST_JOIN}'; SELECT pg_advisory_xact_lock({LOCK})")
         except asyncpg.LockNotAvailableError:
             raise StoreUnavailable(HELD, retry_after=1) from None
+        found = await self._revision(driver)
+        if found in REVISIONS and found != HEAD:
+            await self._await_tables(driver)
         # A migration that follows has no limit for its own locks either.
         await driver.execute("SET LOCAL lock_timeout = 0")
-        found = await self._revision(driver)
-        if found not in REVISIONS:
-            return
-        if found != HEAD:
-            # An older server's single-statement transaction locks its tables before it reads the row that is changed
-            # below: the migration, which needs those tables too, would end as a deadlock after all its copying.
-            await driver.execute("LOCK TABLE tasks IN EXCLUSIVE MODE")
-        await driver.execute(_SET, KEY, NOBODY)
+        if found in REVISIONS:
+            await driver.execute(_SET, KEY, NOBODY)
+
+    async def _await_tables(self, driver: "asyncpg.Connection[Any]") -> None:
+        """Wait until nobody keeps a table locked that a migration may change, for `WRITING`'s time at most for each.
+
+        Migrations wait for ever, so as not to copy in vain, and whoever reads or writes waits behind them: a dump, or a
+        transaction that somebody left open, stopped everything, and no server said why.
+        """
+        await driver.execute(f"SET LOCAL lock_timeout = '{WRITING['lock_timeout']}'")
+        # An older server's single-statement transaction locks its tables before it reads the row that is changed
+        # next: the migration, which needs those tables too, would end as a deadlock after all its copying.
+        await driver.execute("LOCK TABLE tasks IN EXCLUSIVE MODE")
+        tables = await driver.fetchval(_TABLES, sorted(metadata.tables))
+        # One after the other, since readers lock several in an order of their own.
+        locked = (f"SAVEPOINT free; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE; ROLLBACK TO free" for table in tables)
+        await driver.execute("; ".join(locked))
 
     async def _revision(self, driver: "asyncpg.Connection[Any]") -> str | None:
         # Another program's tables may have the same names, and its `meta` other columns.
