@@ -18,6 +18,7 @@ from treadle_server.engine.commands import RegisterJob, Submission, Submit, Subm
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import InvalidTaskTransition, JobNotFound, StoreUnavailable, TaskConflict, TooManyRequests
 from treadle_server.operations.submitting import _run_each
+from treadle_server.store.base import LostUpdate
 from treadle_server.store.store import SqlStore
 
 pytestmark = pytest.mark.anyio
@@ -307,3 +308,21 @@ async def test_a_writer_that_is_faster_twice_is_told_in_a_line_without_the_state
 
     [line] = [record.getMessage() for record in caplog.records if "faster" in record.getMessage()]
     assert line == 'another writer was faster (duplicate key value violates "tasks_pkey"), attempt 2'
+
+
+async def test_a_claim_that_others_outran_each_time_can_be_tried_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was an internal error, unlike every command."""
+    worker = await shop.worker()
+    await shop.submit()
+
+    async def outrun(*_: Any) -> None:
+        raise LostUpdate("tasks were changed by another writer")
+
+    monkeypatch.setattr(shop.engine.dispatcher, "assign", outrun)
+    with pytest.raises(StoreUnavailable, match=r"faster every time .*; nothing was changed, try again$"):
+        await shop.claim(worker)
+
+    monkeypatch.undo()
+    assert len(await shop.claim(worker)) == 1

@@ -252,6 +252,9 @@ class Engine:
     async def _one_by_one(self, batch: Sequence[Pending], error: Exception) -> bool:
         """Run the commands of a failed batch singly, so that only the one at fault fails (E11)."""
         if len(batch) <= 1:
+            if isinstance(error, LostUpdate):
+                told = f"other writers were faster every time ({error}); nothing was changed, try again"
+                error = StoreUnavailable(told)
             for pending in batch:
                 pending.refuse(error)
             self.dispatcher.give_up(error)  # until the poll wakes it: a failing claim must not be retried in a loop

@@ -6,8 +6,6 @@ from typing import Any
 
 from treadle_server.engine.commands.base import Command
 from treadle_server.engine.read_set import ReadSet
-from treadle_server.errors import StoreUnavailable
-from treadle_server.store.base import LostUpdate
 
 
 @dataclass(slots=True, eq=False)
@@ -47,8 +45,6 @@ class Pending:
             self.answer.set_result(self.outcome)
 
     def refuse(self, error: Exception) -> None:
-        """Answer that nothing was changed and, if other servers were faster each time, that a retry is worthwhile."""
-        if isinstance(error, LostUpdate):
-            error = StoreUnavailable(f"other writers were faster every time ({error}); nothing was changed, try again")
+        """Answer with the error: nothing was changed."""
         if not self.answer.done():
             self.answer.set_exception(error)
