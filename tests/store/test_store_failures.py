@@ -101,6 +101,27 @@ async def test_a_table_that_is_not_there_is_said_to_be_looked_for(old_url: str) 
 
 @pytest.mark.postgres
 @pytest.mark.parametrize(
+    ("done", "said"),
+    [
+        ("ALTER TABLE meta RENAME value TO worth", "a column is missing: .*; `treadle doctor` says what is missing"),
+        ("CREATE RULE away AS ON INSERT TO limits DO INSTEAD NOTHING", "a table is not Treadle's own .* a rule"),
+    ],
+)
+async def test_what_was_done_to_a_table_is_told_while_a_server_runs(old_url: str, done: str, said: str) -> None:
+    """Each request was an internal error, with a traceback; so it was below a schema that was put before."""
+    store = SqlStore(old_url)
+    await store.open()
+    await _execute(old_url, done)
+
+    with pytest.raises(StoreUnavailable, match=f"^{said}.*; nothing was changed, try again$"):
+        async with store.write() as tx:
+            await tx.connection.execute(text("INSERT INTO limits DEFAULT VALUES RETURNING num"))
+
+    await store.close()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
     ("setting", "said"),
     [
         ("default_transaction_read_only = on", "the database accepts no writes"),

@@ -22,10 +22,11 @@ _OUT_OF_ORDER = frozenset({"08", "28", "3D", "53", "57", "58", "XX"})
 """Classes of PostgreSQL's SQLSTATEs: connection exception, invalid authorization, invalid catalog name, insufficient
 resources, operator intervention, system error, and internal error, such as damaged data."""
 
-_REFUSED = frozenset({"25006", "3F000", "42501", "42704", "42P01", "42P10", "55000", "55P03"})
-"""PostgreSQL's read_only_sql_transaction, invalid_schema_name, insufficient_privilege, undefined_object,
-undefined_table, invalid_column_reference (a missing key), object_not_in_prerequisite_state and lock_not_available:
-caused by its configuration or another session; nothing was changed."""
+_REFUSED = frozenset({"0A000", "25006", "3F000", "42501", "42703", "42704", "42P01", "42P10", "55000", "55P03"})
+"""PostgreSQL's feature_not_supported (of a rule), read_only_sql_transaction, invalid_schema_name,
+insufficient_privilege, undefined_column, undefined_object, undefined_table, invalid_column_reference (a missing key),
+object_not_in_prerequisite_state and lock_not_available: caused by its configuration or another session; nothing was
+changed."""
 
 _NOT_WRITTEN = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
 """SQLite's codes of a commit that certainly did not happen: the disk was full, or the database locked."""
@@ -147,6 +148,7 @@ _ADVICE = {
     " restore the backup if PRAGMA integrity_check finds damage",
     sqlite3.SQLITE_READONLY: "the database is not writable: check the permissions of its file and directory, and"
     " whether its disk is mounted read-only",
+    "0A000": "a table is not Treadle's own any more: undo what was done to it, such as a rule",
     "25006": TAKES_NO_WRITES,
     "28000": _STRANGER,
     "28P01": _STRANGER,
@@ -154,6 +156,8 @@ _ADVICE = {
     "3F000": "the database has no schema to create tables in: check its search_path, and the role's",
     "42501": "the role lacks permissions that are needed: make it the owner of the database or its schema",
     "22023": _PARAMETERS,
+    "42703": "a column is missing: check the database's search_path, and whether it is being restored; `treadle doctor`"
+    " says what is missing",
     "42704": _PARAMETERS,
     "42P01": "a table is missing: check the database's search_path, and whether it is being restored",
     "42P10": "a table lacks a key: check whether the database is being restored; `treadle doctor` says what is missing",
