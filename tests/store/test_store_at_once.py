@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
+import asyncpg
 import pytest
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tests.engine.conftest import Shop
@@ -20,6 +22,7 @@ from treadle_server.engine.commands.prune import PruneTasks
 from treadle_server.store.read import failures, flows, jobs, limits, runs, stats, targets, tasks, workers
 from treadle_server.store.read.history import happenings
 from treadle_server.store.read.windows import ahead_of, window
+from treadle_server.store.store import SqlStore
 
 pytestmark = pytest.mark.anyio
 
@@ -137,3 +140,20 @@ async def test_what_is_committed_between_two_statements_of_a_read_is_not_in_its_
     after, _ = await answered(scene, ask)
     assert statements > 1
     assert found == before != after
+
+
+@pytest.mark.postgres
+async def test_a_read_has_the_time_of_the_server_and_not_of_the_role(old_url: str) -> None:
+    """It has a transaction: a role's shorter limit would end a read that is only slow between two statements."""
+    connection = await asyncpg.connect(old_url)
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(f'ALTER DATABASE "{name}" SET idle_in_transaction_session_timeout = 1')
+    await connection.close()
+    store = SqlStore(old_url)
+    await store.open()
+
+    async with store.read() as reading:
+        shown = (await reading.execute(text("SHOW idle_in_transaction_session_timeout"))).scalar_one()
+
+    assert shown == "10s"
+    await store.close()

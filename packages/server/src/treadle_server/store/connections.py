@@ -161,20 +161,24 @@ _NAME = "application_name"
 _LOCKED = {"lock_timeout": "15s"}
 """A wait for a locked table fails after this time with an error that says so, as on SQLite: without it a transaction
 that somebody left open blocked every batch for ever, and nothing was reported. A server that hangs in a transaction is
-cut off sooner, see `WRITING`."""
+cut off sooner, see `_HANGING`."""
 
 _POSTGRES = {"jit": "off", "enable_seqscan": "off", _NAME: "treadle", **_LOCKED}
 """The JIT costs more than it saves for statements this short. After a burst the planner has no statistics of the table
 yet, and would scan all of it for a page that an index has in order."""
 
-_READING = {**_POSTGRES, "enable_bitmapscan": "off"}
+_HANGING = {"idle_in_transaction_session_timeout": "10s"}
+"""A server that hangs in a transaction keeps others waiting for this time at most. The role may have a shorter one,
+which would end what is only slow."""
+
+_READING = {**_POSTGRES, **_HANGING, "enable_bitmapscan": "off"}
 """A list stops at the end of its page, and so does an index scan in its order; a bitmap scan reads all matches and
 sorts them. A planner without statistics estimates a million tasks as some ten thousand, fewer than a list may look
 through."""
 
 
 WRITING = {
-    "idle_in_transaction_session_timeout": "10s",
+    **_HANGING,
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
@@ -183,8 +187,7 @@ WRITING = {
     **_LOCKED,
 }
 """The writer's plans must not depend on statistics, which a table lacks after a burst: they start from the given values
-and follow an index. Without these settings a claim of 120 tasks took 7.3 ms in a fresh table, with them 4.0. A server
-that hangs in the middle of a transaction keeps others waiting for ten seconds at most."""
+and follow an index. Without these settings a claim of 120 tasks took 7.3 ms in a fresh table, with them 4.0."""
 
 KEPT_OPEN = {"idle_session_timeout": "0"}
 """Overrides the role's setting: connections stay idle until they are needed, and one that PostgreSQL closes meanwhile
