@@ -94,6 +94,28 @@ async def test_no_server_migrates_while_somebody_keeps_a_table_locked(
         await store.close()
 
 
+@pytest.mark.parametrize("locking", ["LOCK TABLE alembic_version", "SELECT FROM meta FOR UPDATE"])
+async def test_a_start_beside_somebody_who_keeps_a_lock_says_so(
+    stores: list[SqlStore], postgres_database: str, monkeypatch: pytest.MonkeyPatch, locking: str
+) -> None:
+    """As a transaction that was left open does: a server waited for ever for the row, without a word."""
+    async with stores[0].write():
+        pass  # the row is there
+    monkeypatch.setattr(exclusive, "LONGEST_JOIN", "50ms")
+    store, holder = SqlStore(postgres_database), await asyncpg.connect(postgres_database)
+    try:
+        async with holder.transaction():
+            await holder.execute(locking)
+
+            with pytest.raises(StoreUnavailable, match=r"^another session holds a lock .*; nothing was changed"):
+                await store.open()
+
+        await store.open()
+    finally:
+        await holder.close()
+        await store.close()
+
+
 SLEEP = sa.text("SELECT pg_sleep(1.2)")
 
 

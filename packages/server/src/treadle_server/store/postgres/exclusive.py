@@ -122,7 +122,7 @@ class ExclusiveWriter:
         """Take the lock exclusively, in a transaction, and end any server's exclusive state.
 
         Raises `StoreUnavailable` when others keep the lock for longer than `LONGEST_JOIN`, and asyncpg's error when
-        somebody keeps a table locked in a database that will be migrated.
+        somebody keeps the row locked so long, or a table in a database that will be migrated.
         """
         import asyncpg
 
@@ -134,10 +134,10 @@ class ExclusiveWriter:
         found = await self._revision(driver)
         if found in REVISIONS and found != HEAD:
             await self._await_tables(driver)
-        # A migration that follows has no limit for its own locks either.
-        await driver.execute("SET LOCAL lock_timeout = 0")
         if found in REVISIONS:
             await driver.execute(_SET, KEY, NOBODY)
+        # A migration that follows has no limit for its own locks either.
+        await driver.execute("SET LOCAL lock_timeout = 0")
 
     async def _await_tables(self, driver: "asyncpg.Connection[Any]") -> None:
         """Wait until nobody keeps a table locked that a migration may change, for `WRITING`'s time at most for each.
