@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-from aiohttp import ClientSession, ClientWebSocketResponse, WSCloseCode, WSMsgType
+from aiohttp import ClientError, ClientSession, ClientWebSocketResponse, WSCloseCode, WSMsgType
 from aiohttp.web import AppRunner, TCPSite
 
 from tests.chaos.processes import free_port
@@ -84,6 +84,17 @@ async def test_a_dashboard_ends_with_its_page_also_in_the_middle_of_a_drawing(ca
             socket._conn.transport.abort()  # type: ignore[union-attr]
 
         await until(lambda: is_gone(process))
+    assert caplog.messages == []
+
+
+async def test_a_page_that_goes_before_its_socket_is_open_leaves_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As one that is reloaded in haste does."""
+    monkeypatch.setattr(WatchServer, "_refusal", lambda _, request: request.transport.abort())
+    async with serving() as opened:
+        with pytest.raises(ClientError):
+            await opened()
     assert caplog.messages == []
 
 

@@ -12,7 +12,6 @@ import secrets
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from aiohttp import WSCloseCode, web
@@ -100,16 +99,19 @@ class WatchServer(Server):
         await socket.prepare(request)
         self._sockets.add(socket)
         try:
-            if await self._found_place():
-                try:
-                    await self._run_dashboard(request, socket)
-                finally:
-                    self._places.release()
-            else:
-                await self._refuse(socket)
+            await self._serve_page(request, socket)
         finally:
             self._sockets.discard(socket)
         return socket
+
+    async def _serve_page(self, request: web.Request, socket: web.WebSocketResponse) -> None:
+        if not await self._found_place():
+            await self._refuse(socket)
+            return
+        try:
+            await self._run_dashboard(request, socket)
+        finally:
+            self._places.release()
 
     async def _found_place(self) -> bool:
         try:
@@ -131,9 +133,7 @@ class WatchServer(Server):
         )
         await dashboard.start(to_int(request.query.get("width", ""), 80), to_int(request.query.get("height", ""), 24))
         try:
-            # The page may go while it is answered.
-            with suppress(ConnectionError):
-                await self._process_messages(socket, dashboard)
+            await self._process_messages(socket, dashboard)
         finally:
             await dashboard.stop()
 
@@ -167,7 +167,10 @@ class WatchServer(Server):
                 return web.Response(status=403, text=f"{refusal}\n", headers=_HEADERS)
             if request.path == "/" and "key" in request.query:
                 return self._let_in()
-            response = await handler(request)
+            try:
+                response = await handler(request)
+            except ConnectionError:
+                return web.Response()  # For nobody: a page may go at any time, as one that is reloaded does.
             if not response.prepared:
                 response.headers.update(_HEADERS)
             return response
