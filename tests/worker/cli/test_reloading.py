@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from tests.waiting import look_until, until
 from treadle import Client
-from treadle.cli.reloading import Reloader
+from treadle.cli.reloading import ENDING, Reloader
 from treadle.cli.worker import worker
 from treadle.errors import JobNotFound
 from treadle_server.testing import Served
@@ -227,6 +227,16 @@ def test_directories_alone_change_nothing_and_are_refused(tmp_path: Path) -> Non
     assert (done.exit_code, "--reload-dir: only with --reload" in done.output) == (2, True)
 
 
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """The handlers of signals that a command leaves behind, as it ends its process, are not those of other tests."""
+    before = {one: signal.getsignal(one) for one in ENDING}
+    yield
+    for one, handler in before.items():
+        signal.signal(one, handler)
+
+
+@pytest.mark.usefixtures("handlers")
 def test_what_can_not_be_watched_is_told_alone_and_leaves_no_worker(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
