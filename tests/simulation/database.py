@@ -252,7 +252,7 @@ class SimulatedStore:
         async with database.reading() as connection:
             yield connection
 
-    read_in_place = read
+    read_in_place = read_loosely = read
 
     @asynccontextmanager
     async def write(self, *, after: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[Tx]:

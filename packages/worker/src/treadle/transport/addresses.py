@@ -89,6 +89,11 @@ def unreachable(url: str, error: Exception, proxy: str | None = None) -> str:
 
 
 def as_one(errors: Sequence[ConnectionFailed]) -> ConnectionFailed:
-    """Return the errors of all the addresses as one: a `SocketRefused` if plain HTTP may reach one of them."""
-    kind = SocketRefused if any(isinstance(error, SocketRefused) for error in errors) else ConnectionFailed
-    return kind("; ".join(dict.fromkeys(map(str, errors))) or "no server's address is given")
+    """Return the errors of all the addresses as one: a `SocketRefused` if plain HTTP may reach one of them.
+
+    That is silent if no server has answered at all.
+    """
+    told = "; ".join(dict.fromkeys(map(str, errors))) or "no server's address is given"
+    if refusals := [error for error in errors if isinstance(error, SocketRefused)]:
+        return SocketRefused(told, is_silent=all(error.is_silent for error in refusals))
+    return ConnectionFailed(told)
