@@ -40,7 +40,8 @@ def blocks(n: int) -> str:
     return os.environ["TREADLE_TEST_NAME"]
 
 
-@task(lease_seconds=7, max_requeues=20, isolation="process", limits=[Limit("one", concurrency=1)])
+# Renewed after a third of it at the latest, so that more of it is left than the seconds of a standstill.
+@task(lease_seconds=9, max_requeues=20, isolation="process", limits=[Limit("one", concurrency=1)])
 def alone(n: int) -> str:
     """A function of which one may run at a time, but that has no target."""
     while not gate(n).exists():

@@ -225,7 +225,7 @@ async def test_a_process_without_a_target_goes_on_after_its_lease_while_its_work
         await stage.until_marked("a", 0)
 
         stage.wire.silence()
-        await stage.until_marked("a", 0, after=time.monotonic() + 7 + 2 * STANDSTILL)
+        await stage.until_marked("a", 0, after=time.monotonic() + 9 + 2 * STANDSTILL)
         stage.wire.heal()
         stage.open_gate(0)
         assert await handle.result(timeout=30) == "a"

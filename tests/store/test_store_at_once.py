@@ -119,8 +119,9 @@ async def answered(scene: Scene, ask: Question, *, goes_on: bool = False) -> tup
     async def execute(self: AsyncConnection, *args: Any, **given: Any) -> Any:
         nonlocal passed
         found = await real(self, *args, **given)
-        passed += 1
-        if goes_on and passed == 1:
+        # The engine reads, too, by connections of its own.
+        passed += self is connection
+        if goes_on and self is connection and passed == 1:
             await scene.go_on()
         return found
 

@@ -299,6 +299,8 @@ class Caller:
         else:
             put_off = child.lease_killer.arm(math.inf)
             held.goes_on = lambda: put_off(max(held.last_moment, monotonic() + STANDSTILL))
+            # The watchdog arms it at once; without one nothing does.
+            self.leases.guarded.set()
         if held.stop is not None:
             # It was told to stop while the child process was being started.
             stop()

@@ -32,8 +32,8 @@ LOOKS = 1.0
 
 
 STANDSTILL = 5.0
-"""Seconds without a sign of life after which a worker stands still, and its processes end with their leases. Else those
-without a target go on, even if it is disconnected."""
+"""Seconds without a sign of life after which a worker stands still, and its processes end with their leases, or so much
+later where a lease is as short. Else those without a target go on, even if it is disconnected."""
 
 
 LATE = 10.0
@@ -151,7 +151,7 @@ class Leases:
         self._now = asyncio.Event()
         self._waits = QuietLog(log)
         self.guarded: threading.Event = threading.Event()
-        """Set when a run is guarded whose lease ends before the watchdog's next check."""
+        """Set when a run is guarded whose lease ends before the watchdog's next check, or begins in a process."""
 
     def add(self, claim: dict[str, Any], since: float) -> Held:
         """Add a claimed run; its `seconds_left` count from `since`, before which the server did not write them."""
