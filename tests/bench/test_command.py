@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.children import kill_all
 from tests.waiting import SECONDS, look_until
 from treadle_bench.bars import BARS, Found, verdicts
 from treadle_bench.case import Case, rows_of
@@ -299,7 +300,9 @@ def test_kill_9_takes_its_processes_along(
 
 def processes_in(directory: Path) -> list[psutil.Process]:
     """Return the processes that were told of the directory."""
-    return [one for one in psutil.process_iter(["cmdline"]) if str(directory) in " ".join(one.info["cmdline"] or [])]
+    return [
+        one for one in psutil.process_iter(["name", "cmdline"]) if str(directory) in " ".join(one.info["cmdline"] or [])
+    ]
 
 
 @pytest.fixture
@@ -337,7 +340,7 @@ def test_kill_9_takes_its_own_postgresql_along(short_path: Path) -> None:
         assert bench.stderr is not None
         assert "drain on postgresql" in bench.stderr.readline()
         database = processes_in(short_path)
-        assert any("postgres" in process.name() for process in database)
+        assert any("postgres" in process.info["name"] for process in database)  # type: ignore[attr-defined]
 
         bench.kill()
 
@@ -345,8 +348,7 @@ def test_kill_9_takes_its_own_postgresql_along(short_path: Path) -> None:
     finally:
         bench.kill()
         bench.communicate()
-        for process in processes_in(short_path):
-            process.kill()
+        kill_all(processes_in(short_path))
 
 
 def test_the_list_names_every_case_and_measures_nothing() -> None:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from tests.children import children_named
 from treadle_tui import external
 from treadle_tui.core.setup.app_state import Notify
 
@@ -95,7 +96,8 @@ async def test_a_program_that_will_not_end_does_not_outlive_a_dashboard_in_a_hur
     command = [sys.executable, "-c", stubborn, str(begun)]
     showing = asyncio.create_task(external._run(_Screen(), command))  # type: ignore[arg-type]
     assert await asyncio.to_thread(begun.read_text) == "begun"
-    (program,) = [one for one in psutil.Process().children() if str(begun) in one.cmdline()]
+    (number,) = children_named(str(begun))
+    program = psutil.Process(number)
     for _ in range(times):
         showing.cancel()
         await asyncio.sleep(0)

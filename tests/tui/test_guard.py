@@ -10,12 +10,13 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.children import has_ended, kill_all
 from tests.waiting import SECONDS
 from treadle_tui.guard import RESTORE
 
@@ -80,8 +81,7 @@ class Terminal:
 
     def until_gone(self, process: psutil.Process) -> None:
         """Read until a process that is not ours to wait for has ended."""
-        with suppress(psutil.NoSuchProcess):
-            self._until(lambda: process.status() == psutil.STATUS_ZOMBIE)
+        self._until(lambda: has_ended(process))
         self._read_all()
 
     def ended(self) -> int:
@@ -122,8 +122,8 @@ class Terminal:
 
     def close(self) -> None:
         if self.process.poll() is None:
-            for process in (*psutil.Process(self.process.pid).children(recursive=True), self.process):
-                process.kill()
+            kill_all(psutil.Process(self.process.pid).children(recursive=True))
+            self.process.kill()
             self.process.wait()
         os.close(self.parent)
         os.close(self._child)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from tests.children import kill_all
 from tests.waiting import SECONDS
 
 STUCK = """
@@ -52,8 +53,7 @@ def stuck(request: pytest.FixtureRequest) -> Iterator[tuple["subprocess.Popen[by
     try:
         yield guard, child
     finally:
-        if child.is_running():
-            child.kill()
+        kill_all([child])
         guard.kill()
         guard.wait()
         os.close(ours)

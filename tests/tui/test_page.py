@@ -14,6 +14,7 @@ from aiohttp import ClientError, ClientSession, ClientWebSocketResponse, WSClose
 from aiohttp.web import AppRunner, TCPSite
 
 from tests.chaos.processes import free_port
+from tests.children import has_ended
 from tests.waiting import until
 from treadle_tui import page, web
 from treadle_tui.web import WatchServer
@@ -62,10 +63,6 @@ async def drawn_by(socket: ClientWebSocketResponse) -> psutil.Process:
     return psutil.Process(int(said.removeprefix(b"pid:").removesuffix(b".")))
 
 
-def is_gone(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-
-
 async def test_a_page_whose_dashboard_was_killed_is_closed() -> None:
     """It stood there, with all that was on it, as if it were live."""
     async with serving() as opened, opened() as socket:
@@ -83,7 +80,7 @@ async def test_a_dashboard_ends_with_its_page_also_in_the_middle_of_a_drawing(ca
             await socket.receive()
             socket._conn.transport.abort()  # type: ignore[union-attr]
 
-        await until(lambda: is_gone(process))
+        await until(lambda: has_ended(process))
     assert caplog.messages == []
 
 
@@ -104,7 +101,7 @@ async def test_a_dashboard_that_does_not_end_with_its_page_is_killed(monkeypatch
         async with opened() as socket:
             process = await drawn_by(socket)
 
-        await until(lambda: is_gone(process))
+        await until(lambda: has_ended(process))
 
 
 async def test_pages_that_are_open_are_closed_when_serving_ends() -> None:
@@ -114,7 +111,7 @@ async def test_pages_that_are_open_are_closed_when_serving_ends() -> None:
         ended = asyncio.ensure_future(socket.receive())
 
     assert (await ended).data == WSCloseCode.GOING_AWAY
-    assert is_gone(process)
+    assert has_ended(process)
 
 
 async def test_of_more_pages_than_there_may_be_one_says_so_and_a_closed_one_makes_room(
