@@ -4,11 +4,13 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import repeat
 from typing import Any
 
 import pytest
 
 from treadle import Client, SyncClient, errors, task
+from treadle.client import connection
 from treadle.settings import InvalidSetting
 from treadle_server.testing import Served, serve
 
@@ -108,6 +110,18 @@ async def test_after_its_patience_all_of_a_batch_are_told(
         # Not each half of the batch anew.
         assert len(failed) <= 5
         assert asyncio.get_running_loop().time() - began < 20
+
+
+async def test_no_pause_between_two_tries_outlasts_the_patience(
+    served: Served, full: Callable[[float], list[object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "delays", lambda: repeat(3600.0))
+    async with Client(served.url, served.token, patience=0.1) as client, asyncio.timeout(60):
+        await client.register(double)
+        full(float("inf"))
+
+        with pytest.raises(errors.StoreUnavailable):
+            await client.submit(double.bind(1))
 
 
 async def test_a_token_that_can_not_be_had_for_a_moment_closes_no_client(treadle_server: Any) -> None:

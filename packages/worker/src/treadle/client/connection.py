@@ -201,13 +201,14 @@ class Connection:
             try:
                 answer = await ask()
             except StoreUnavailable as error:
-                if not again or monotonic() - since >= self._patience:
+                left = since + self._patience - monotonic()
+                if not again or left <= 0:
                     raise
                 self._waits.say(error, "trying again")
             else:
                 self._waits.over()
                 return answer
-            await asyncio.sleep(delay)
+            await asyncio.sleep(min(delay, left))
         raise AssertionError("the delays never end")
 
     async def _call(self, op: str, body: dict[str, Any], *, resend: bool) -> Any:

@@ -220,10 +220,11 @@ class HttpChannel:
             is_again, is_first = is_first and stands_still, False
             if is_again:
                 continue
-            if loop.time() - since >= (self._patience if self._has_answered else self._first_patience):
+            left = since + (self._patience if self._has_answered else self._first_patience) - loop.time()
+            if left <= 0:
                 raise as_one(errors)
             self._waits.say(as_one(errors), "trying again")
-            await asyncio.sleep(delay)
+            await asyncio.sleep(min(delay, left))
         raise AssertionError("the delays never end")
 
     async def _ask(self, url: str, method: str, path: str, options: Mapping[str, Any]) -> Any:

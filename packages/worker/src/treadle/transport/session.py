@@ -202,9 +202,10 @@ class Session:
                 # others.
                 limit = max(2.5, ROUND / len(self._urls))
             waits.say(error, self._refusals.then if isinstance(error, Unauthorized) else "trying again")
-            if is_plain or monotonic() - since >= patience:
+            left = since + patience - monotonic()
+            if is_plain or left <= 0:
                 self._fail(error)
-            await asyncio.sleep(delay)
+            await asyncio.sleep(min(delay, left) if left > 0 else delay)
         raise AssertionError("the delays never end")
 
     async def _round(self, limit: float | None) -> Connection | TreadleError:

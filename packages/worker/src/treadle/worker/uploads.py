@@ -116,10 +116,11 @@ class Uploader:
             except (ConnectionFailed, *NOT_NOW) as error:
                 if sent.pieces > farthest:
                     failing_since, farthest = loop.time(), sent.pieces
-                if loop.time() - failing_since >= self._patience:
+                left = failing_since + self._patience - loop.time()
+                if left <= 0:
                     raise
                 waits.say(f"the upload of {content.name!r} for task {key[0]} has failed: {error}", "trying again")
-            await asyncio.sleep(delay)
+            await asyncio.sleep(min(delay, left))
         raise AssertionError("the delays never end")
 
     async def _try(
