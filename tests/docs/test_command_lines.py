@@ -54,12 +54,15 @@ def test_there_are_command_lines_to_be_parsed() -> None:
 
 
 AN_ID = "0199c2d4"
+"""What `ID`, or a variable of the shell, stands for."""
 
 
 def parse(words: list[str]) -> None:
     """Read a command line as the program does, and run nothing. Raises what click says is wrong with it."""
     command: click.Command = treadle
-    context = treadle.make_context("treadle", [AN_ID if word == "ID" else word for word in words])
+    context = treadle.make_context(
+        "treadle", [AN_ID if word == "ID" or word.startswith("$") else word for word in words]
+    )
     while isinstance(command, click.Group):
         given = [*context._protected_args, *context.args]
         if not given and command.invoke_without_command:
