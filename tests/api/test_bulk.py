@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests.api.rooms import NewUser, Room, problem
+from treadle.wire.filters import SEVERAL
 from treadle_server.errors import StoreUnavailable
 from treadle_server.operations import bulk
 from treadle_server.testing import Served
@@ -208,3 +209,16 @@ async def test_a_window_is_given_over_http_as_on_the_socket(lab: Room):
     assert await look(order="position", after=ids[1], limit=2) == (ids[2:4], 5, 2)
     assert await look(order="position", before=ids[4], limit=2) == (ids[2:4], 5, 2)
     assert await look(first=ids[1], limit=2) == ([ids[1], ids[0]], 5, 3)
+
+
+@pytest.mark.parametrize("wanted", [{part: []} for part in ("status", *sorted(SEVERAL))] + [{"not_tag": [""]}], ids=str)
+async def test_a_part_of_a_filter_without_a_value_does_not_select_every_task(lab: Room, wanted: dict[str, Any]):
+    task = await lab.submit()
+
+    acted = await lab.client.post("/v1/tasks/actions", json={"action": "cancel", "filter": wanted})
+    frozen = await lab.client.post("/v1/tasks/freeze", json={"filter": wanted})
+
+    for answer in (acted, frozen):
+        assert (answer.status_code, problem(answer)) == (422, "validation-error")
+        assert f"filter.{next(iter(wanted))}" in answer.json()["detail"]
+    assert (await lab.get(task["id"]))["status"] == "pending"

@@ -62,6 +62,8 @@ async def test_each_key_narrows_a_list_over_http(lab: Room) -> None:
         ({"most_seconds": "soon"}, "most_seconds"),
         ({"tag": [f"k{n}" for n in range(21)]}, "tag"),
         ({"not_job": ["x", ""]}, "not_job"),
+        ({"tag": ""}, "tag"),
+        ({"status": ","}, "status"),
     ],
 )
 async def test_a_part_that_cannot_be_read_is_refused_by_its_name(

@@ -222,8 +222,16 @@ async def test_a_status_that_there_is_not_is_told_before_anything_is_sent(client
         (lambda client: client.list(job=first), "job: write a text, not <Task @global:tasks:first>"),
         (lambda client: client.list({"status": "failed"}), "list takes a filter as a text, or conditions by name"),
         (lambda client: client.prune(status=[]), "status: no status is chosen"),
+        (lambda client: client.list(tag=[]), "tag: is empty; give a value, or leave it out"),
+        (lambda client: client.act("cancel", filter={"tag": []}), "tag: is empty; give a value, or leave it out"),
+        (lambda client: client.act("cancel", filter={"not_job": ()}), "not_job: is empty; give a value, or leave it o"),
+        (lambda client: client.act("cancel", filter={"not_tag": [""]}), "not_tag: is empty; give a value, or leave"),
+        (lambda client: client.act("cancel", filter={"status": set()}), "status: is empty; give a value, or leave it"),
     ],
-    ids=["status", "empty text", "room", "tags", "a tag", "job", "filter", "prune"],
+    ids=[
+        *("status", "empty text", "room", "tags", "a tag", "job", "filter", "prune"),
+        *("no tags", "act on no tags", "act on no excluded jobs", "act on an empty tag", "act on no statuses"),
+    ],
 )
 async def test_a_condition_that_says_nothing_finds_neither_all_tasks_nor_none(
     client: Client, ask: Any, said: str

@@ -126,8 +126,7 @@ class Call:
         given: dict[str, Any] = {name: query[name] for name in TaskFilter.model_fields if name in query}
         given |= {name: query.getlist(name) for name in SEVERAL & query.keys()}
         if "status" in query:
-            words = [word for part in query.getlist("status") for word in part.split(",") if word]
-            given["status"] = words or [""]  # "" is refused; an empty list would match no task
+            given["status"] = [word for part in query.getlist("status") for word in part.split(",") if word]
         values.check(given)
         try:
             return seen(TaskFilter.model_validate({**given, **fixed}), self.visibility)

@@ -42,12 +42,20 @@ def statuses_of(given: str | Iterable[str]) -> list[Status]:
     return found
 
 
-def conditions_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the conditions that are not None. Raises `InvalidArguments` for one that is neither text nor an id.
+def check_no_empty(given: Mapping[str, Any]) -> None:
+    """Raise `InvalidArguments` for a condition that is an empty text or list: older servers match every task then."""
+    for name, value in given.items():
+        if value in ("", (), [], [""]):
+            raise InvalidArguments(f"{name}: is empty; give a value, or leave it out")
 
-    Written as text such a one, for example a dict of tags, would just find nothing.
+
+def conditions_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the conditions that are not None. Raises `InvalidArguments` for one that is empty, or no text and no id.
+
+    Written as text the latter, for example a dict of tags, would just find nothing.
     """
     found = {name: value for name, value in given.items() if value is not None}
+    check_no_empty(found)
     for name, value in found.items():
         for one in value if isinstance(value, list | tuple) else [value]:
             if not isinstance(one, str | UUID):

@@ -5,7 +5,7 @@ from typing import Any, Unpack
 
 from treadle.client.bulk_sealing import merged, split_by_encryption
 from treadle.client.options import wire_edits
-from treadle.client.requests import Requester, job_path, path_part, task_of
+from treadle.client.requests import Requester, check_no_empty, job_path, path_part, task_of
 from treadle.encryption.fields import SAID, keys_of, opened_step, sealed_message, sealed_words
 from treadle.errors import ConnectionLost, Forbidden, InvalidTaskTransition, JobNotFound, TaskConflict
 from treadle.ids import new_id, task_id_of
@@ -117,8 +117,12 @@ class Steering(Requester):
         """Apply one verb to many tasks, given as `ids=[…]` or `filter={…}`; see `BulkAction`.
 
         The answer says what became of each task, refusals included. If this client has keys, a `result` or `error` is
-        encrypted for encrypted tasks; it first asks which of them are.
+        encrypted for encrypted tasks; it first asks which of them are. Raises `InvalidArguments` for a filter with an
+        empty value.
         """
+        wanted = plain_request("actions", {"filter": which.get("filter")})["filter"]
+        if isinstance(wanted, dict):
+            check_no_empty(wanted)
         if not self.sealer.has_codec or all(which.get(name) is None for name in SAID):
             return await self._act_on_many(action, which)
         results = [await self._act_on_many(action, part) for part in await split_by_encryption(self, which)]

@@ -60,4 +60,4 @@ def _status_words(statuses: list[Status]) -> str:
     for name, group in GROUPS.items():
         if set(statuses) == group:
             return name
-    return ",".join(status.value for status in statuses) or '""'
+    return ",".join(status.value for status in statuses)

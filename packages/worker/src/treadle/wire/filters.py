@@ -48,10 +48,11 @@ Duration = Annotated[float, Field(ge=0, le=TEN_YEARS, allow_inf_nan=False), Befo
 WorkerWord = Annotated[Text, AfterValidator(_id_or_name)]
 """A worker's id, or its name."""
 
-TagWord = Annotated[str, Field(max_length=1300)]
+TagWord = Annotated[str, Field(min_length=1, max_length=1300)]
 """`path` or `path=value`: `region.name=eu` reaches into `{"region": {"name": "eu"}}`, and into arrays."""
 
-_SEVERAL = (BeforeValidator(_several), Field(max_length=20))
+# With an empty list nothing would be asked for, so that all tasks match.
+_SEVERAL = (BeforeValidator(_several), Field(min_length=1, max_length=20))
 
 
 TIMES = {"created": "created_at", "started": "started_at", "ended": "completed_at"}
@@ -67,7 +68,7 @@ class TaskFilter(Request):
     """Which tasks a list, a window or a bulk action selects; all the given fields must hold."""
 
     room: Room | None = None
-    status: Annotated[list[Status], BeforeValidator(_several)] | None = None
+    status: Annotated[list[Status], BeforeValidator(_several), Field(min_length=1)] | None = None
     job: Text | None = None
     target: Text | None = None
     worker: WorkerWord | None = None

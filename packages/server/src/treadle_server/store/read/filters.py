@@ -320,8 +320,6 @@ async def _unlike(connection: AsyncConnection, wanted: TaskFilter) -> list[Colum
 
 def in_statuses(wanted: Sequence[Status], *, plain: bool) -> list[ColumnElement[bool]]:
     """Return the conditions that a task is in one of the statuses; `plain` ones allow no index."""
-    if not wanted:
-        return [literal_column("1 = 0")]
     if plain:
         return [tasks.c.status.concat("").in_([status.value for status in wanted])]
     conditions = [status_in(*wanted)]
