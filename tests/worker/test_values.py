@@ -324,7 +324,7 @@ async def test_an_odd_text_in_a_path_or_a_query_is_not_sent_either(client: Clien
 
 
 async def test_what_is_too_large_for_the_server_fails_alone(tmp_path: Any) -> None:
-    """N1: the server says how large its frames are; a result beyond fails its run, an argument its call."""
+    """N1: the server says how large its frames are; a result beyond fails its run, an argument its call, unsent."""
     async with (
         serve(data_dir=tmp_path, max_body_bytes=100_000) as server,
         Client(server.url, server.token) as client,
@@ -337,7 +337,7 @@ async def test_what_is_too_large_for_the_server_fails_alone(tmp_path: Any) -> No
         after = await (await client.submit(good.bind(n=1))).result(timeout=20)
 
     assert (big.status, big.reason, len(runs)) == ("failed", "internal-error", 1)
-    assert (big.error or "").startswith("result: ")
+    assert (big.error or "").startswith("result: can't be kept: the request has ")
     assert len({handle.id for handle in many}) == 40
     assert after == 2
 

@@ -192,7 +192,7 @@ def test_a_result_that_the_server_does_not_take_fails_its_run_inline_and_the_oth
 
         assert (large.status, large.reason, small.result) == ("failed", "internal-error", "xxx")
         assert large.error is not None
-        assert large.error.startswith("result: refused by the server: ")
+        assert large.error.startswith("result: can't be kept: ")
         assert [line.message for line in client.logs(large.id)] == ["here"]
 
 

@@ -259,7 +259,7 @@ class ValidationFailed(ProblemError):
 
 
 class PayloadTooLarge(ProblemError):
-    """The request is larger than the server accepts."""
+    """The request is larger than the server accepts; the client may have seen it and sent nothing."""
 
     name = "payload-too-large"
 

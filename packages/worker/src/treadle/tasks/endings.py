@@ -53,9 +53,9 @@ def unkeepable(explanation: str) -> Ending:
 
 
 def refused(kind: str, detail: object) -> Ending:
-    """Return the report of a run whose end the server refuses, for instance because it is too large."""
+    """Return the report of a run whose end was not taken; one that is too large may not even have been sent."""
     what = {"completed": "result", "paused": "checkpoint"}.get(kind, kind)
-    return unkeepable(f"{what}: refused by the server: {detail}"[:10_000])
+    return unkeepable(f"{what}: can't be kept: {detail}"[:10_000])
 
 
 def raised(error: BaseException, verdicts: Verdicts | None = None) -> Ending:
