@@ -157,12 +157,16 @@ def begins() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "last"),
-    [(waits_too_long, "asyncio.exceptions.CancelledError"), (looks_too_long, None), (sleeps_too_long, None)],
+    ("function", "how", "last"),
+    [
+        (waits_too_long, " and was stopped", "asyncio.exceptions.CancelledError"),
+        (looks_too_long, "; its code can't be stopped, and goes on until it ends by itself", None),
+        (sleeps_too_long, " and was stopped", None),
+    ],
     ids=["async", "thread", "process"],
 )
 async def test_a_run_whose_time_is_over_is_logged_as_such(
-    client: Client, working: Working, function: Any, last: str | None, caplog: pytest.LogCaptureFixture
+    client: Client, working: Working, function: Any, how: str, last: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with working(function, begins):
         # The time counts from the start of the run: on a busy machine a new process takes longer than that.
@@ -173,8 +177,7 @@ async def test_a_run_whose_time_is_over_is_logged_as_such(
 
     [record] = [one for one in caplog.records if one.name == "treadle.worker" and one.levelno == logging.ERROR]
     assert record.getMessage() == (
-        f"task {handle.id}, run 0, of {function.full_name} failed: "
-        "the run took longer than its timeout of 0.2 s and was stopped"
+        f"task {handle.id}, run 0, of {function.full_name} failed: the run took longer than its timeout of 0.2 s{how}"
     )
     assert (record.exc_text or "").splitlines()[-1:] == ([last] if last else [])
 

@@ -130,12 +130,16 @@ def malformed(explanation: str) -> Ending:
     return {"kind": "exception", "reason": Reason.MALFORMED_PAYLOAD.value, "error": clean(explanation)}
 
 
-def timed_out(timeout: float, trace: str | None = None) -> Ending:
-    """Return the report of a run that exceeded its timeout; `trace` shows where it was."""
+def timed_out(timeout: float, trace: str | None = None, *, runs_on: bool = False) -> Ending:
+    """Return the report of a run that exceeded its timeout; `trace` shows where it was.
+
+    With `runs_on` its code goes on all the same, as that of a thread.
+    """
+    what = "; its code can't be stopped, and goes on until it ends by itself" if runs_on else " and was stopped"
     ending: Ending = {
         "kind": "failed",
         "reason": Reason.TIMEOUT.value,
-        "error": f"the run took longer than its timeout of {in_seconds(timeout)} and was stopped",
+        "error": f"the run took longer than its timeout of {in_seconds(timeout)}{what}",
     }
     return ending if trace is None else ending | {"traceback": trace}
 

@@ -366,6 +366,6 @@ class Caller:
         if held.code_runs and not held.is_reported and not held.has_target:
             self.stuck += 1
             held.is_overdue = True
-            ending = endings.timed_out(held.claim["timeout"])
+            ending = endings.timed_out(held.claim["timeout"], runs_on=True)
             log_failure(held, ending)
             self.report(held, {**ending, "code_runs": True})
