@@ -20,8 +20,14 @@ def triple(n: int) -> int:
     return 3 * n
 
 
-url, token = sys.argv[1:]
-with SyncClient(url, token) as client:
-    handles = [client.submit(double.bind(2)), client.submit(triple.bind(2))]
-    Worker([double, triple], url=url, token=token, max_idle=0.1).run()
-    print([handle.result(timeout=30) for handle in handles], flush=True)
+@task(isolation="process")
+def quadruple(n: int) -> int:
+    return 4 * n
+
+
+if __name__ == "__main__":
+    url, token = sys.argv[1:]
+    with SyncClient(url, token) as client:
+        handles = [client.submit(one.bind(2)) for one in (double, triple, quadruple)]
+        Worker([double, triple, quadruple], url=url, token=token, max_idle=0.1).run()
+        print([handle.result(timeout=30) for handle in handles], flush=True)

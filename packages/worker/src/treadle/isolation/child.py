@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 import threading
+from _thread import start_new_thread
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -50,7 +51,7 @@ class ParentLink:
         self._asked: dict[int, SimpleQueue[pipes.Message]] = {}
         """The queues in which callers wait for answers."""
         self.running: Running | None = None
-        threading.Thread(target=self._read, name="treadle-parent", daemon=True).start()
+        start_new_thread(self._read, ())
 
     def send(self, message: pipes.Message) -> None:
         """Write one message as a whole."""
@@ -238,8 +239,12 @@ def main(fd: int, lease_killer: int, paths: list[str]) -> None:
     escape_unencodable_output()
     line_by_line()
     sock = socket.socket(fileno=fd)
+    # Under gevent the worker makes sockets that do not block.
+    sock.setblocking(True)
     try:
-        threading.Thread(target=kill_at_the_end, args=(lease_killer,), name="treadle-lease-killer", daemon=True).start()
+        # Threads that `threading` does not know of: only where it knows of one does gevent mend the locks that are held
+        # while a task's module is imported that calls `patch_all`.
+        start_new_thread(kill_at_the_end, (lease_killer,))
         parent = ParentLink(sock)
     except RuntimeError as error:
         # The system could start the process, but not its threads.

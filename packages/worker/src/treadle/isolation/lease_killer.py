@@ -5,13 +5,13 @@ The worker writes times into a pipe, which a thread of the child reads: doubles,
 
 import math
 import os
-import select
 import signal
 import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from select import select  # this one, which gevent replaces in its module
 
 from treadle.clock import monotonic
 
@@ -72,7 +72,7 @@ def kill_at_the_end(reader: int) -> None:
     until = math.inf
     while True:
         left = None if until == math.inf else max(0.0, until - monotonic())
-        if not select.select([reader], [], [], left)[0]:
+        if not select([reader], [], [], left)[0]:
             end_group()
         data = os.read(reader, 64 * _MOMENT.size)
         if not data:
