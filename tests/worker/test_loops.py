@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import types
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextvars import copy_context
 from functools import partial
 from typing import Any
@@ -18,17 +18,28 @@ from treadle.loops import ended_by, in_thread, loop_factory
 from treadle_server.testing import Served
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """SIGINT as a terminal's programs have it: those that a shell starts in the background ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def copy_that_is_told(number: signal.Signals, handler: Callable[..., None] | None = None) -> int:
     """Return how a copy of this process ends that gets a signal, as of a `multiprocessing.Pool` that is terminated."""
     begins, begun = os.pipe()
     ends, over = os.pipe()
     if (pid := os.fork()) == 0:
-        if handler is not None:
-            signal.signal(number, handler)
-        os.close(over)
-        os.write(begun, b".")
-        os.read(ends, 1)
-        os._exit(0)
+        try:
+            if handler is not None:
+                signal.signal(number, handler)
+            os.close(over)
+            os.write(begun, b".")
+            os.read(ends, 1)
+            os._exit(0)
+        except KeyboardInterrupt:
+            os._exit(130)
     os.read(begins, 1)
     os.kill(pid, number)
     for each in (begins, begun, ends, over):
@@ -36,21 +47,42 @@ def copy_that_is_told(number: signal.Signals, handler: Callable[..., None] | Non
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("make", [None, loop_factory()], ids=["asyncio", "uvloop"])
-def test_a_copy_of_the_process_is_ended_by_sigterm(make: Callable[[], asyncio.AbstractEventLoop] | None) -> None:
-    """It heard nothing, so that a task with a `multiprocessing.Pool` waited for the end of its processes for ever."""
+@pytest.mark.parametrize(("number", "how"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)], ids=str)
+def test_a_copy_of_the_process_is_ended_by_its_first_signal(
+    number: signal.Signals, how: int, make: Callable[[], asyncio.AbstractEventLoop] | None
+) -> None:
+    """It heard nothing, so that a task with a `multiprocessing.Pool` waited for the end of its processes for ever.
+
+    Of two SIGINT it heard the second.
+    """
     ends = []
 
     async def work() -> int:
         with ended_by(lambda: ends.append("the original")):
-            return await asyncio.to_thread(copy_that_is_told, signal.SIGTERM)
+            return await asyncio.to_thread(copy_that_is_told, number)
 
     with asyncio.Runner(loop_factory=make) as runner:
         told = runner.run(work())
 
-    assert (told, ends) == (-signal.SIGTERM, [])
+    assert (told, ends) == (how, [])
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@task(isolation="process")
+async def is_copied_in_a_process() -> int:
+    return copy_that_is_told(signal.SIGINT)
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("interrupts")
+async def test_a_copy_of_a_tasks_process_is_ended_by_its_first_sigint(treadle_server: Served) -> None:
+    place = treadle_server.url, treadle_server.token
+    async with Client(*place) as client, working_at(*place, is_copied_in_a_process):
+        assert await (await client.submit(is_copied_in_a_process.bind())).result(timeout=90) == 130
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

@@ -122,6 +122,17 @@ def _begin_copy() -> None:
     if _before:
         signal.set_wakeup_fd(-1)
         _give_back(_before)
+        hear_interrupts()
+
+
+def hear_interrupts() -> None:
+    """Let SIGINT raise `KeyboardInterrupt` in this copy of a process, if it has the handler of `asyncio.Runner`.
+
+    The first time, that one only cancels what the loop runs, and nothing runs in a copy of the loop.
+    """
+    call = getattr(signal.getsignal(signal.SIGINT), "func", None)
+    if isinstance(getattr(call, "__self__", None), asyncio.Runner):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _hangups() -> list[signal.Signals]:

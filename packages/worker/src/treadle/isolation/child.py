@@ -24,6 +24,7 @@ from treadle.isolation.copies import end_copy
 from treadle.isolation.lease_killer import end_group, kill_at_the_end
 from treadle.isolation.loading import load
 from treadle.isolation.output import Output, captured, current, line_by_line
+from treadle.loops import hear_interrupts
 from treadle.tasks.awaitables import Credential, Done
 from treadle.tasks.content import Content, Uploading
 from treadle.tasks.context import Context, check_end, has_running_steps
@@ -236,6 +237,7 @@ def main(fd: int, lease_killer: int, paths: list[str]) -> None:
     """
     sys.path[:] = paths
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    os.register_at_fork(after_in_child=hear_interrupts)
     escape_unencodable_output()
     line_by_line()
     sock = socket.socket(fileno=fd)
