@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import os
+import subprocess
 import sys
 from asyncio.subprocess import PIPE
 from errno import EMFILE
@@ -38,6 +39,20 @@ async def test_a_process_that_starts_while_the_worker_ends_is_ended() -> None:
     with pytest.raises(ChildDied, match="before the task's process had started"):
         await taking
     assert _processes() == before
+
+
+@pytest.mark.parametrize(
+    ("does", "how"),
+    [("SIG_IGN", "an unknown exit code (code in the worker ignores SIGCHLD)"), ("SIG_DFL", "signal SIGKILL")],
+)
+def test_the_end_of_a_process_is_noticed_though_code_has_set_what_sigchld_does(does: str, how: str) -> None:
+    """Under uvloop nobody heard of it: the run, its slot and the worker's own end waited for ever."""
+    command = [sys.executable, Path(__file__).with_name("deaf_loop.py"), does]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+
+    assert (told.stdout, told.returncode) == (f"the task's process ended with {how} before the task did\nFalse\n", 0), (
+        told.stderr
+    )
 
 
 async def test_a_process_whose_start_is_given_up_is_ended(monkeypatch: pytest.MonkeyPatch, until: Any) -> None:

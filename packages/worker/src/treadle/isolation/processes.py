@@ -23,6 +23,9 @@ from treadle.values import said_by
 LEAVING = 2.0
 """Seconds that an idle child has for its modules' exit handlers."""
 
+LOOK = 0.5
+"""Seconds between two looks at whether a process has ended of which the loop says nothing."""
+
 SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 """Errors of a system that is out of processes, memory or descriptors."""
 
@@ -46,6 +49,7 @@ class Child:
         self._writer = writer
         self.lease_killer = lease_killer
         """Kills the child when its lease ends and its worker is frozen, or its task has a target."""
+        self._waiting: asyncio.Future[int | None] = asyncio.ensure_future(process.wait())
 
     @classmethod
     async def start(cls) -> "Child":
@@ -87,7 +91,7 @@ class Child:
     @property
     def lives(self) -> bool:
         """Whether the process has not ended; an idle one may have been killed, such as by a kernel short of memory."""
-        return self._process.returncode is None
+        return not (self._waiting.done() or _has_ended(self._process.pid))
 
     async def run(self, message: pipes.Message, on_message: Callable[["Child", pipes.Message], None]) -> dict[str, Any]:
         """Send the child a run and return its ending; `on_message` is called with every message before that.
@@ -107,16 +111,30 @@ class Child:
                     return ending
                 on_message(self, answer)
         except EOFError:
-            code = await self._process.wait()
-            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-            raise ChildDied(f"the task's process ended with {how} before the task did") from None
+            code = await self._end()
+            raise ChildDied(f"the task's process ended with {_said(code)} before the task did") from None
         finally:
             watching.cancel()
 
     async def _end_with_process(self) -> None:
         """When the child ends, kill what it has forked, which would keep the connection open and hide its end."""
-        await self._process.wait()
+        await self._end()
         self.kill()
+
+    async def _end(self) -> int | None:
+        """Wait for the end of the process, and return its exit code; None if that can't be known any more.
+
+        uvloop hears of it by SIGCHLD, and of nothing once a task's code has set what that signal does.
+        """
+        while not (await asyncio.wait({waiting := self._waiting}, timeout=LOOK))[0]:
+            if not _has_ended(self._process.pid):
+                continue
+            # The loop may be just about to hear of it.
+            if not (await asyncio.wait({waiting}, timeout=LOOK))[0] and waiting is self._waiting:
+                self._waiting = asyncio.get_running_loop().create_future()
+                self._waiting.set_result(_exit_code(self._process.pid))
+                waiting.cancel()
+        return self._waiting.result()
 
     def send(self, message: pipes.Message) -> None:
         """Send the child a message; does nothing if it is gone."""
@@ -134,7 +152,7 @@ class Child:
             self.send({"leave": True})
             with suppress(TimeoutError):
                 async with asyncio.timeout(LEAVING):
-                    await self._process.wait()
+                    await self._end()
         finally:
             await self.close()
 
@@ -143,9 +161,33 @@ class Child:
         self.kill()
         self.lease_killer.close()
         self._writer.close()
-        await self._process.wait()
+        await self._end()
         with suppress(OSError):
             await self._writer.wait_closed()
+
+
+def _has_ended(number: int) -> bool:
+    """Return whether a child of this process has ended, which stays so: nobody is kept from waiting for it."""
+    try:
+        return os.waitid(os.P_PID, number, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+    except AttributeError:  # as on macOS before Python 3.13
+        return False
+
+
+def _exit_code(number: int) -> int | None:
+    """Take note of a child's end, so that it does not stay a zombie; None if the system has kept no exit code."""
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(number, os.WNOHANG)[1])
+    except ChildProcessError:
+        return None
+
+
+def _said(code: int | None) -> str:
+    if code is None:
+        return "an unknown exit code (code in the worker ignores SIGCHLD)"
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
 def _environment() -> dict[str, str]:
