@@ -5,6 +5,7 @@ Checked by mypy and by pyright, never run. An ignore that nothing needs is an er
 
 from asyncio import TaskGroup
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, ParamSpec, TypeVar, assert_type
 
 from treadle import (
@@ -217,6 +218,10 @@ def classes(n: int) -> str:
 
 
 assert_type(classes.bind(1), Bound[str])
+# They raise: a partial object and a class are no functions.
+assert_type(task(partial(wide, "a")), None)
+assert_type(task(max_retries=3)(partial(wide, "a")), None)
+assert_type(task(Options), None)
 task(retry_on=ValueError("x"))  # type: ignore[call-overload]
 task(fail_on="ValueError")  # type: ignore[call-overload]
 

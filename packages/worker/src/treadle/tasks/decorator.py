@@ -3,7 +3,7 @@
 import inspect
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from types import FrameType
 from typing import (
     TYPE_CHECKING,
@@ -12,6 +12,7 @@ from typing import (
     Concatenate,
     Literal,
     Protocol,
+    TypeAlias,
     Unpack,
     get_args,
     overload,
@@ -40,6 +41,10 @@ class _Whatever:
     """A private type: only a function whose first parameter accepts anything accepts it as well as a `Context`."""
 
 
+_NoFunction: TypeAlias = partial[Any] | type[Any]
+"""What can be called but is no function, so that `task` raises: type checkers refuse any use of the result."""
+
+
 # The overloads are written twice, for `@task` and for `@task(…)`, because type checkers offer no way to share them. Of
 # an async function behind another decorator a type checker often knows only that it returns an awaitable. If the first
 # parameter accepts anything, as without annotations, it can't tell whether that is a context; then nothing is said of
@@ -49,6 +54,8 @@ class _Whatever:
 class Decorator(Protocol):
     """The result of `@task(…)`: it makes a `Task` of a function, keeping its parameter and result types."""
 
+    @overload
+    def __call__(self, function: _NoFunction, /) -> None: ...  # type: ignore[overload-overlap]
     @overload
     def __call__(
         self, function: Callable[Concatenate[_Whatever, P], Coroutine[Any, Any, R]], /
@@ -81,6 +88,8 @@ class Decorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R, P, R]: ...
 
 
+@overload
+def task(function: _NoFunction, /) -> None: ...  # type: ignore[overload-overlap]
 @overload
 def task(
     function: Callable[Concatenate[_Whatever, P], Coroutine[Any, Any, R]], /
