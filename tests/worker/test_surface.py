@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 import treadle
-from treadle import errors
+from treadle import Worker, errors, task
 from treadle.cli.group import OWN
 from treadle.client.sync import SyncClient, SyncHandle
 from treadle.filters import FilterError
 from treadle.logs import NoStructlog
 from treadle.settings import InvalidSetting, Settings
+from treadle.testing.inline import InlineWorker
 from treadle.transport.bearer import Way, bearer_of
 from treadle.wire.problems import PROBLEMS
 from treadle_server.testing import serve
@@ -31,6 +32,25 @@ def test_every_public_name_is_listed_in_order_and_can_be_loaded() -> None:
         assert getattr(treadle, name) is not None
     with pytest.raises(AttributeError, match="nothing"):
         treadle.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["open", "opened"])
+def test_of_a_method_that_a_worker_has_not_no_private_one_is_suggested(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A client is opened, and a worker is not: Python, up to 3.12, asked whether `_open` was meant."""
+
+    @task
+    def nothing() -> None: ...
+
+    place = {"url": "http://127.0.0.1:1", "token": "none"}
+    with InlineWorker([nothing], **place) as inline:
+        for worker in (Worker([nothing], **place), inline):
+            with pytest.raises(AttributeError) as raised:
+                getattr(worker, name)
+            sys.__excepthook__(raised.type, raised.value, None)
+
+    assert "Did you mean" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["treadle", "treadle.wire", "treadle.testing", "treadle.cli"])

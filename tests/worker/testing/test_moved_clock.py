@@ -84,7 +84,7 @@ def test_what_a_worker_that_is_gone_has_claimed_runs_again_when_its_lease_is_ove
     treadle_client.register(fragile)
     handle = treadle_client.submit(fragile.bind("lost"), options=Options(max_requeues=1))
     gone = treadle_worker(fragile)
-    link = gone._runner.run(gone._open())
+    link = gone._runner.run(gone._opened_link())
     assert [claim["run_id"] for claim in gone._runner.run(link.claim(1, wait=0))] == [0]
 
     other = treadle_worker(fragile)

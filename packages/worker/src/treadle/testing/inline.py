@@ -86,7 +86,7 @@ class InlineWorker:
         `await asyncio.to_thread(worker.run_all)`.
         """
         _check_thread("run_all")
-        link = self._run(self._open())
+        link = self._run(self._opened_link())
         ended: list[TaskItem] = []
         while len(ended) < limit and (claims := self._run(link.claim(1, wait=0))):
             ended += [self._ended(link, claim) for claim in claims]
@@ -99,7 +99,7 @@ class InlineWorker:
             self._runner.run(self._close())
         self._runner.close()
 
-    async def _open(self) -> HttpLink:
+    async def _opened_link(self) -> HttpLink:
         if self._link is None:
             self._http = HttpChannel(self._urls, self._token)
             self._link = HttpLink(self._http)

@@ -226,7 +226,7 @@ class Worker:
                 task.registration(self.config.settings)
                 if task.schedule is not None:
                     registration(task, self.config.sealer)
-            run = WorkerRun(self.config, self._stops, on_open=self._opened, is_alone=is_alone)
+            run = WorkerRun(self.config, self._stops, on_open=self._take_id, is_alone=is_alone)
             self._hurry, self._taken = run.hurry, run.taken
             await run.work()
         finally:
@@ -250,7 +250,7 @@ class Worker:
             self._hurry()
         stops.set()
 
-    def _opened(self, worker_id: str) -> None:
+    def _take_id(self, worker_id: str) -> None:
         self.id = worker_id
         self.ready.set()
 
