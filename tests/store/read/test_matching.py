@@ -69,7 +69,7 @@ def some_filters(draw: random.Random, found: list[Task]) -> Iterator[TaskFilter]
         some_id = draw.choice(found).id
         parts: dict[str, Any] = {
             "room": draw.choice(["lab", "den", "none"]),
-            "status": draw.sample([str(status) for status in Status], draw.randrange(4)),
+            "status": draw.sample([str(status) for status in Status], draw.randrange(1, 4)),
             "job": draw.choice(["lab:tasks:add", "@global:tasks:fair", "lab:tasks:none", "nothing"]),
             "target": draw.choice(["gpu", "GPU", "none"]),
             "worker": draw.choice([WORKER, WORKER.upper(), str(uuid7())]),

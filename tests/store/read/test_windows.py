@@ -49,7 +49,6 @@ FILTERS = [
     {"job": "lab:tasks:none"},
     {"status": ["pending", "running"]},
     {"status": ["pending"], "job": "@global:tasks:fair", "room": "den"},
-    {"status": []},
     {"text": "fair", "status": ["failed", "paused", "claimed"]},
 ]
 
