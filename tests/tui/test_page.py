@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import psutil
@@ -22,6 +22,8 @@ from treadle_tui.web import WatchServer
 DASHBOARD = """
 import os, signal, sys
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if MODE == "broken":
+    sys.exit("Error: line 1 of tui.toml")
 os.write(1, b"__GANGLION__\\n")
 def draw(text):
     os.write(1, b"D" + len(text).to_bytes(4, "big") + text)
@@ -34,10 +36,13 @@ while True:
     if said == b"flood":
         for _ in range(200):
             draw(b"x" * 65_536)
+    if b"echo" in said:
+        draw(said)
     if kind == b"M" and b"quit" in said and MODE != "stuck":
         sys.exit()
 """
-"""Draws its process's id, and a flood when a key asks for one; ends when it is told to, unless it is stuck."""
+"""Draws its process's id, what is typed with an echo in it, and a flood when a key asks for one; ends when it is told
+to, unless it is stuck, and before it begins where it is broken."""
 
 
 @asynccontextmanager
@@ -69,6 +74,63 @@ async def test_a_page_whose_dashboard_was_killed_is_closed() -> None:
         os.kill((await drawn_by(socket)).pid, signal.SIGKILL)
 
         assert (await socket.receive()).type == WSMsgType.CLOSE
+
+
+@pytest.mark.parametrize(
+    ("pasted", "comes"),
+    [
+        (r"echo \ud800 \ud83d\ude00", "echo ? \U0001f600"),
+        (r"\u001b[200~echo \u001b[31mq\u001b[201~", "\x1b[200~echo [31mq\x1b[201~"),
+    ],
+    ids=["half a character", "an escape"],
+)
+async def test_whatever_is_pasted_reaches_the_dashboard_as_text(pasted: str, comes: str) -> None:
+    """Half a character ended the page with a traceback, and the letters behind an escape were keys."""
+    async with serving() as opened, opened() as socket:
+        await drawn_by(socket)
+        await socket.send_str(f'["stdin", "{pasted}"]')
+
+        assert await socket.receive_bytes() == comes.encode()
+
+
+async def test_what_a_page_never_says_is_passed_over() -> None:
+    async with serving() as opened, opened() as socket:
+        await drawn_by(socket)
+        for said in ("[]", "0", '["stdin", 1]', '["resize", {}]', '["stdin", "echo"]'):
+            await socket.send_str(said)
+
+        assert await socket.receive_bytes() == b"echo"
+
+
+async def test_a_message_that_is_too_long_closes_the_page_without_a_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving() as opened, opened() as socket:
+        process = await drawn_by(socket)
+        with suppress(ClientError, ConnectionError):
+            await socket.send_str(f'["stdin", "{"x" * 5_000_000}"]')
+        await until(lambda: has_ended(process))
+
+    assert caplog.messages == []
+
+
+async def test_a_ctrl_c_that_reaches_a_page_too_while_it_starts_does_not_end_it_with_a_traceback() -> None:
+    async with serving() as opened, opened() as socket:
+        os.kill((await drawn_by(socket)).pid, signal.SIGINT)
+        await socket.send_str('["stdin", "echo"]')
+
+        assert await socket.receive_bytes() == b"echo"
+
+
+async def test_of_a_dashboard_that_cannot_start_its_own_words_are_told(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Before them stood "Application failed to start", also for each page that was closed while it started."""
+    async with serving("broken") as opened, opened() as socket:
+        assert (await socket.receive()).type == WSMsgType.CLOSE
+
+    assert capfd.readouterr().err == "Error: line 1 of tui.toml\n"
+    assert caplog.messages == []
 
 
 async def test_a_dashboard_ends_with_its_page_also_in_the_middle_of_a_drawing(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,8 +14,9 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from aiohttp import WSCloseCode, web
+from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.typedefs import Middleware
+from textual_serve.app_service import AppService
 from textual_serve.server import Server, to_int
 
 from treadle.cli.show import say
@@ -61,8 +62,9 @@ class WatchServer(Server):
 
     def __init__(self, command: Sequence[str], *, host: str, port: int, most_pages: int = MOST_PAGES) -> None:
         """Prepare to run `command` for each page; its words are quoted for the shell that textual-serve starts."""
-        # exec: what is killed is the dashboard then, and not a shell in front of it.
-        words = f"exec {shlex.join(command)}"
+        # exec: what is killed is the dashboard then, and not a shell in front of it. trap: a Ctrl-C reaches the pages
+        # too, and one that only starts would end with a traceback; it is told to exit like all others.
+        words = f"trap '' INT; exec {shlex.join(command)}"
         super().__init__(words, host=host, port=port, title="treadle watch", templates_path=TEMPLATES)
         self.key = secrets.token_urlsafe(16)
         self._most_pages = most_pages
@@ -136,6 +138,22 @@ class WatchServer(Server):
             await self._process_messages(socket, dashboard)
         finally:
             await dashboard.stop()
+
+    async def _process_messages(self, websocket: web.WebSocketResponse, app_service: AppService) -> None:
+        """Pass on what the page tells, as textual-serve does; only that one ends where half a character is pasted."""
+        async for message in websocket:
+            # The message is an error where what was pasted is too long: the page is closed then.
+            match message.json() if message.type == WSMsgType.TEXT else ():
+                case ["stdin", str(typed)]:
+                    await app_service.send_bytes(typed.encode(errors="replace"))
+                case ["resize", {"width": int(width), "height": int(height)}]:
+                    await app_service.set_terminal_size(width, height)
+                case ["ping", sent]:
+                    await websocket.send_json(["pong", sent])
+                case ["blur"]:
+                    await app_service.blur()
+                case ["focus"]:
+                    await app_service.focus()
 
     async def _refuse(self, socket: web.WebSocketResponse) -> None:
         """Say in the page why it has no dashboard, until it is closed."""
