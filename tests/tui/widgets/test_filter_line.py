@@ -5,6 +5,8 @@ from textual import events
 
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.stage import staged
+from treadle import filters
+from treadle_tui.screens.catalog import LIST_SCREENS
 
 
 @pytest.mark.parametrize(
@@ -150,3 +152,19 @@ async def test_the_same_filter_or_order_once_more_shows_the_same_list(
 
         assert stage.line_of("rows 1-") == shown
         assert "Loading" not in stage.text()
+
+
+@pytest.mark.parametrize("screen", ["targets", "schedules", "failures", "limits"])
+async def test_a_list_of_other_rows_than_tasks_offers_only_what_can_match_one(
+    screen: str, server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        stage.app.go(screen)
+        await stage.settle()
+        hint = stage.lines()[-2].split("filter: ")[1]
+        named = {name for name, value in filters.parse(hint) if value is not None}
+        assert named <= set(LIST_SCREENS[screen].FIELDS or ())
+
+        await stage.burst("/", *"end", "tab", "enter")
+
+        assert "/ end " in stage.text()

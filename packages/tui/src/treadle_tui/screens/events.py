@@ -15,6 +15,7 @@ from treadle_tui.core.views.event_columns import EVENT_COLUMNS
 from treadle_tui.core.views.status_bar import UNKNOWN
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.following import FollowingScreen
+from treadle_tui.widgets.filter_line import PLACEHOLDER
 
 
 class Events(FollowingScreen[EventRow]):
@@ -22,7 +23,7 @@ class Events(FollowingScreen[EventRow]):
 
     SCOPE: ClassVar[Scope] = "events"
     COLUMNS = EVENT_COLUMNS
-    FILTERS: ClassVar[bool] = True
+    FILTERS: ClassVar[str] = PLACEHOLDER
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.EVENTS
 
     def __init__(self, ctx: ScreenContext, *, start_at: str | None = None) -> None:

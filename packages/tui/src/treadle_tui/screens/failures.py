@@ -8,7 +8,7 @@ from treadle.wire.amounts import counted
 from treadle.wire.filters import TaskFilter
 from treadle.wire.status import WAITING, Status
 from treadle_tui.core.draw.text import Spans
-from treadle_tui.core.state.failures import FailureRow, failure_rows
+from treadle_tui.core.state.failures import KNOWN, FailureRow, failure_rows
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.action import Action, Verb
 from treadle_tui.core.verbs.scopes import Scope
@@ -22,7 +22,8 @@ class Failures(ListScreen[FailureRow]):
 
     SCOPE: ClassVar[Scope] = "failures"
     COLUMNS = FAILURE_COLUMNS
-    FILTERS: ClassVar[bool] = True
+    FILTERS: ClassVar[str] = "filter: error:ValueError job:@global:tasks:bill some text"
+    FIELDS = KNOWN
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.FAILURES
 
     def empty(self) -> Sequence[Spans]:

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from treadle_tui.core.draw.format import total
 from treadle_tui.core.live.subscriptions import Want
-from treadle_tui.core.state.limits import LimitRow, limit_rows
+from treadle_tui.core.state.limits import KNOWN, LimitRow, limit_rows
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.scopes import Scope
@@ -18,7 +18,8 @@ class Limits(ListScreen[LimitRow]):
 
     SCOPE: ClassVar[Scope] = "limits"
     COLUMNS = LIMIT_COLUMNS
-    FILTERS: ClassVar[bool] = True
+    FILTERS: ClassVar[str] = "filter: room:lab some text"
+    FIELDS = KNOWN
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.LIMITS
 
     def __init__(self, ctx: ScreenContext, *, start_at: str | None = None) -> None:

@@ -1,6 +1,6 @@
 """What list screens share: the grid, the filter line if there is one, and verbs on a row's task or worker."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from textual.app import ComposeResult
@@ -53,8 +53,10 @@ class ListScreen(BaseScreen, Generic[Row]):
     COLUMNS: ClassVar[Sequence[Column[Any]]]
     EXPORTS: ClassVar[str] = ""
     """The name of the rows in an exported file, if it is not the scope's name."""
-    FILTERS: ClassVar[bool] = False
-    """Whether there is a filter line."""
+    FILTERS: ClassVar[str] = ""
+    """What the filter line says while it is empty; without it there is no such line."""
+    FIELDS: ClassVar[Collection[str] | None] = None
+    """The fields of a filter that the rows can match; None for all that tasks have."""
 
     def __init__(self, ctx: ScreenContext, *, start_at: str | None = None) -> None:
         super().__init__(ctx)
@@ -75,7 +77,7 @@ class ListScreen(BaseScreen, Generic[Row]):
 
     def make_filter_line(self) -> FilterLine:
         """Return the filter line."""
-        return FilterLine(self.ctx.filter_words())
+        return FilterLine(self.ctx.filter_words(), placeholder=self.FILTERS, fields=self.FIELDS)
 
     def update_rows(self) -> None:
         """Update the pane's rows and the grid's titles."""

@@ -23,7 +23,7 @@ class Logs(FollowingScreen[LogRow]):
 
     SCOPE: ClassVar[Scope] = "logs"
     COLUMNS = LOG_COLUMNS
-    FILTERS: ClassVar[bool] = True
+    FILTERS: ClassVar[str] = "find text in the lines"
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.LOGS
 
     def __init__(self, ctx: ScreenContext, *, start_at: str | None = None) -> None:
@@ -41,7 +41,7 @@ class Logs(FollowingScreen[LogRow]):
 
     def make_filter_line(self) -> FilterLine:
         """Return a line for a text to find in the log lines."""
-        return FilterLine(None, placeholder="find text in the lines")
+        return FilterLine(None, placeholder=self.FILTERS)
 
     # The lines.
 

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from treadle_tui.core.state.model import Dirty
-from treadle_tui.core.state.schedules import ScheduleRow, schedule_rows
+from treadle_tui.core.state.schedules import KNOWN, ScheduleRow, schedule_rows
 from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.executor import ScheduleVerb
 from treadle_tui.core.verbs.scopes import Scope
@@ -16,7 +16,8 @@ class Schedules(ListScreen[ScheduleRow]):
 
     SCOPE: ClassVar[Scope] = "schedules"
     COLUMNS = SCHEDULE_COLUMNS
-    FILTERS: ClassVar[bool] = True
+    FILTERS: ClassVar[str] = "filter: room:lab job:@global:tasks:bill status:failed some text"
+    FIELDS = KNOWN
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.SCHEDULES
 
     def update_rows(self) -> None:

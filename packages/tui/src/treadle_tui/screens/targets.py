@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from treadle.wire.amounts import counted
 from treadle_tui.core.state.model import Dirty
-from treadle_tui.core.state.targets import TargetRow, target_rows
+from treadle_tui.core.state.targets import KNOWN, TargetRow, target_rows
 from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.plan import does
 from treadle_tui.core.verbs.scopes import Scope
@@ -17,7 +17,8 @@ class Targets(ListScreen[TargetRow]):
 
     SCOPE: ClassVar[Scope] = "targets"
     COLUMNS = TARGET_COLUMNS
-    FILTERS: ClassVar[bool] = True
+    FILTERS: ClassVar[str] = "filter: target:cam-1 room:lab status:paused some text"
+    FIELDS = KNOWN
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.TARGETS | Dirty.WORKERS
 
     def update_rows(self) -> None:

@@ -1,6 +1,6 @@
 """The filter line: an input on the left, and a notice on the right, or above it if it is long."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from textual.app import ComposeResult
@@ -37,12 +37,22 @@ class FilterLine(Vertical):
     class Left(Message):
         """The user left the line without changing the filter."""
 
-    def __init__(self, known: filters.Known | None, *, placeholder: str = PLACEHOLDER) -> None:
-        """`known` are the names that a filter may contain; None for a plain text instead of a filter."""
+    def __init__(
+        self,
+        known: filters.Known | None,
+        *,
+        placeholder: str = PLACEHOLDER,
+        fields: Collection[str] | None = None,
+    ) -> None:
+        """`known` are the names that a filter may contain; None for a plain text instead of a filter.
+
+        `fields` are the fields of a filter for which keys are offered; None for all.
+        """
         super().__init__(id="prompt")
         self.KEYS: Mapping[str, str] = FINDING if known is None else FILTERING
         """The keys that work in it, for the line of keys."""
         self._known = known
+        self._fields = fields
         self._present = ""
         """The current filter of the list."""
         self._sign = StyledText(id="prompt-sign")
@@ -114,7 +124,7 @@ class FilterLine(Vertical):
 
     def _completed(self, text: str) -> str | None:
         """Return the filter with its last word completed."""
-        return None if self._known is None else filters.complete(text, self._known)
+        return None if self._known is None else filters.complete(text, self._known, fields=self._fields)
 
     def _complete(self) -> None:
         found = self._completed(self._input.value)

@@ -1,7 +1,7 @@
 """Completion of a filter that is being typed."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from treadle.filters.keys import GROUPS, KEYS
 from treadle.filters.words import quoted
@@ -11,8 +11,11 @@ Known = Mapping[str, Callable[[], Iterable[str]]]
 """The existing names, by the key that takes them; called only when such a word is begun."""
 
 
-def complete(text: str, known: Known | None = None) -> str | None:
-    """Return `text` with its last word completed, or None when there is nothing to add."""
+def complete(text: str, known: Known | None = None, *, fields: Collection[str] | None = None) -> str | None:
+    """Return `text` with its last word completed, or None when there is nothing to add.
+
+    Of the keys only those of `fields` are offered, such as `job` and `not_job`; without it, all.
+    """
     # One pass: a pattern for what precedes the word would try every end of every word of a pasted text.
     word = re.split(r"\s", text)[-1]
     last = word.removeprefix("-")
@@ -22,7 +25,8 @@ def complete(text: str, known: Known | None = None) -> str | None:
     key, colon, value = last.partition(":")
     if not colon:
         names = (name for name, one in KEYS.items() if name.startswith(key) and (one.negates or not minus))
-        name = next(names, None)
+        prefix = "not_" if minus else ""
+        name = next((name for name in names if fields is None or prefix + name in fields), None)
         return None if name is None else f"{head}{minus}{name}:"
     if key not in KEYS:
         return None

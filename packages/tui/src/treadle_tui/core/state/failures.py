@@ -20,7 +20,8 @@ def failure_rows(items: Iterable[FailureGroup], wanted: TaskFilter) -> list[Fail
     return sorted(rows, key=lambda row: (not row.item.failed, -row.item.last_seen_at.timestamp(), row.item.id))
 
 
-_KNOWN = {"job", "error", "failure", "text", "not_job", "not_error"}
+KNOWN = {"job", "error", "failure", "text", "not_job", "not_error"}
+"""The fields of a filter that a group can match."""
 
 
 def means(wanted: TaskFilter, item: FailureGroup) -> bool:
@@ -29,7 +30,7 @@ def means(wanted: TaskFilter, item: FailureGroup) -> bool:
     A filter on something that only tasks have, such as a status, matches no group.
     """
     return (
-        can_mean(wanted, _KNOWN, (item.kind, item.place, item.error or "", *item.jobs))
+        can_mean(wanted, KNOWN, (item.kind, item.place, item.error or "", *item.jobs))
         and wanted.failure in {None, item.id}
         and wanted.error in {None, item.kind}
         and item.kind not in (wanted.not_error or ())

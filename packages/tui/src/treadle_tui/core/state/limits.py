@@ -93,10 +93,14 @@ def _lines(item: LimitItem, *, is_folded: bool) -> Iterator[LimitRow]:
         yield LimitRow(item, one, is_beneath=True)
 
 
+KNOWN = {"room", "text"}
+"""The fields of a filter that a limit can match."""
+
+
 def means(wanted: TaskFilter, item: LimitItem) -> bool:
     """Return whether a limit matches a filter, by its room and by a text in its name or one of its keys.
 
     Everything else in a filter is about tasks, so a filter with such a part matches no limit.
     """
     said = (item.name, item.room_id, *(one.key for one in item.busiest if one.key is not None))
-    return can_mean(wanted, {"room", "text"}, said) and wanted.room in {None, item.room_id}
+    return can_mean(wanted, KNOWN, said) and wanted.room in {None, item.room_id}

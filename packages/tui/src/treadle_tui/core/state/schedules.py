@@ -53,7 +53,8 @@ def _urgency(row: ScheduleRow) -> tuple[bool, float, str, str]:
     return next_at is None, 0.0 if next_at is None else next_at.timestamp(), row.item.name, row.item.id
 
 
-_KNOWN = {"room", "status", "job", "target", "tag", "id", "text"}
+KNOWN = {"room", "status", "job", "target", "tag", "id", "text"}
+"""The fields of a filter that a schedule can match."""
 
 
 def means(wanted: TaskFilter, item: ScheduleItem) -> bool:
@@ -64,7 +65,7 @@ def means(wanted: TaskFilter, item: ScheduleItem) -> bool:
     target = item.options.get("target")
     said = [item.name, item.room_id, item.job_name, item.cron or "", item.last_task_id or ""]
     return (
-        can_mean(wanted, _KNOWN, said)
+        can_mean(wanted, KNOWN, said)
         and wanted.room in {None, item.room_id}
         and wanted.job in {None, item.job_name}
         and wanted.target in {None, target}

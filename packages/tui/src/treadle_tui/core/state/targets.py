@@ -44,7 +44,8 @@ def _urgency(row: TargetRow) -> tuple[bool, bool, float, str]:
     return not row.item.waiting, not row.item.held, held_since, row.item.name
 
 
-_KNOWN = {"room", "status", "job", "target", "worker", "id", "text"}
+KNOWN = {"room", "status", "job", "target", "worker", "id", "text"}
+"""The fields of a filter that a target can match."""
 
 
 def means(wanted: TaskFilter, item: TargetItem) -> bool:
@@ -55,7 +56,7 @@ def means(wanted: TaskFilter, item: TargetItem) -> bool:
     asks_holder = wanted.status is not None or wanted.job or wanted.worker or wanted.id
     said = [item.name, item.room_id, *(word for holder in item.holders for word in (holder.job_name, holder.task_id))]
     return (
-        can_mean(wanted, _KNOWN, said)
+        can_mean(wanted, KNOWN, said)
         and wanted.target in {None, item.name}
         and wanted.room in {None, item.room_id}
         and (not asks_holder or any(_means_holder(wanted, holder) for holder in item.holders))
