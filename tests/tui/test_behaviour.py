@@ -48,7 +48,7 @@ async def test_1_a_task_that_left_the_filter_leaves_a_tombstone_on_which_actions
         key = await lose_highlighted(stage, server)
 
         assert key[-8:] in stage.highlighted()
-        assert "no longer here" in stage.highlighted()
+        assert "  gone: " in stage.highlighted()
         await stage.press("c")
 
         assert stage.asked("actions") == []

@@ -169,7 +169,7 @@ async def test_f2_a_flow_that_is_no_longer_there_is_shown_as_it_was_and_asked_fo
         change(stage, running, "failed")
         await stage.pass_time(20)
 
-    assert "this flow is gone: it was pruned, or the server has another database" in stage.text()
+    assert "this flow is gone: it was pruned, this token can't see it, or" in stage.text()
     assert stage.line_of("● running") == before
     assert stage.app.screen.has_class("-stale")
     assert len(stage.asked("get_flow")) == asked

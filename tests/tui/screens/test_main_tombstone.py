@@ -5,6 +5,7 @@ from textual.widgets import Input
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import ROTATE
 from tests.tui.stage import Stage, lose_highlighted, staged
+from treadle_tui.core.views.pane import GONE
 from treadle_tui.widgets.grid import TaskGrid
 
 
@@ -53,7 +54,7 @@ async def test_1_a_tombstone_of_a_task_that_is_no_more_says_so(server: MockServe
     async with staged(server, clock) as stage:
         key = await lose_highlighted(stage, server)
 
-        assert f"{key[-8:]}  gone  no longer here " in stage.highlighted()
+        assert f"{key[-8:]}  {GONE} " in stage.highlighted()
 
 
 async def test_1_the_tombstones_task_is_watched_until_one_moves_on(server: MockServer, clock: FrozenClock) -> None:
@@ -79,8 +80,10 @@ async def test_7_a_task_that_is_no_more_is_shown_as_what_it_was(server: MockServ
         server.open()
         await stage.settle()
 
-        assert "This task is gone: it was pruned, or the server has another database." in stage.text()
+        assert f"This task is {GONE}." in " ".join(stage.text().split())
         assert stage.app.screen.has_class("-stale")
+        await stage.press("c")
+        assert " this task is gone " in stage.text()
         await stage.press("escape")
         assert not stage.app.screen.has_class("-stale")
 

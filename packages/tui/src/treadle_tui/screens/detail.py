@@ -20,11 +20,12 @@ from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.actions import MOVES
 from treadle_tui.core.verbs.messages import names_of
-from treadle_tui.core.verbs.plan import Report
+from treadle_tui.core.verbs.plan import Refusal, Report
 from treadle_tui.core.verbs.reruns import steps_of
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.artifacts import artifact_lines
 from treadle_tui.core.views.empty_states import coming
+from treadle_tui.core.views.pane import GONE
 from treadle_tui.core.views.sheets import SHEETS, Sheets
 from treadle_tui.core.views.task_header import header
 from treadle_tui.core.views.timeline import timeline
@@ -100,6 +101,10 @@ class Detail(MessageActions, RerunActions):
     def chosen(self) -> Sequence[TaskRef]:
         """Return the task."""
         return [] if self._known is None else [self._known]
+
+    def unsafe(self) -> Refusal | None:
+        """Return that the task is gone, if it is."""
+        return Refusal("this task is gone") if self._known is None and self.ctx.model.task.ready else None
 
     def copied(self) -> str | None:
         """Return the task's id."""
@@ -288,8 +293,8 @@ def _waiting(ctx: ScreenContext, *, was_here: bool) -> str:
         return coming(ctx.model)
     back = f"Press {ctx.keymap.cap('back')} to go back."
     if was_here:
-        return f"This task is gone: it was pruned, or the server has another database. Below is its last state. {back}"
-    return f"No such task: it was pruned, or the id belongs to another server. {back}"
+        return f"This task is {GONE}. Below is its last state. {back}"
+    return f"No such task: it was pruned, this token can't see it, or the id belongs to another server. {back}"
 
 
 def _first_sheet(task: TaskItem) -> str:

@@ -8,6 +8,7 @@ from treadle_tui.core.draw.format import bar, lasted, number, short_id
 from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clip, joined
 from treadle_tui.core.state.flow import DEEPEST, FlowLines, FlowRow
+from treadle_tui.core.views.pane import GONE
 
 NAME_CELLS, PROGRESS_CELLS = 24, 12
 
@@ -99,7 +100,7 @@ def flow_foot(view: FlowView | None, lines: FlowLines, *, refusal: str | None, i
     """Return the critical path, and notes on what is not shown."""
     parts: list[Spans] = []
     if is_gone:
-        parts.append((Span("this flow is gone: it was pruned, or the server has another database", "warn"),))
+        parts.append((Span(f"this flow is {GONE}", "warn"),))
     elif refusal is not None and view is not None:
         parts.append((Span(f"not refreshed: {refusal}", "warn"),))
     if view is not None and view.is_capped:

@@ -13,6 +13,9 @@ Row = TypeVar("Row")
 NO_LONGER_HERE = Span("no longer here", "dim")
 """Shown in place of a row that has left the list."""
 
+GONE = "gone: it was pruned, this token can't see it, or the server has another database"
+"""What became of a task or flow that was here and that the server now says it does not have."""
+
 
 class Pane(Generic[Row]):
     """Combines rows, columns and drawing context."""

@@ -12,7 +12,7 @@ from treadle_tui.core.state.marks import Marks, TaskRef
 from treadle_tui.core.state.model import Model
 from treadle_tui.core.verbs.keymap import Keymap
 from treadle_tui.core.verbs.plan import Refusal
-from treadle_tui.core.views.pane import NO_LONGER_HERE, Pane
+from treadle_tui.core.views.pane import GONE, NO_LONGER_HERE, Pane
 from treadle_tui.core.views.rows import Rows
 from treadle_tui.core.views.status_bar import UNKNOWN
 from treadle_tui.core.views.task_columns import columns
@@ -114,7 +114,7 @@ class TaskList:
         """Return the current state of a task that left the list, once the server has sent it, and how to open it."""
         is_known = task.id in self._model.task.rows
         if not is_known and self._model.task.ready:
-            return joined(((Span("gone", "dim"),), (NO_LONGER_HERE,)), gap=" " * GAP)
+            return (Span(GONE, "dim"),)
         state = (task_state(task, context.now, context.glyphs),) if is_known else ()
         here = (Span(f"{NO_LONGER_HERE.text}: {context.open_key} shows it", "dim"),)
         return joined((state, here), gap=" " * GAP)
