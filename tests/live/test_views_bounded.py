@@ -48,6 +48,28 @@ async def test_an_earlier_runs_traceback_is_left_out_where_all_are_too_long_and_
     assert told == [(0, ["error", "traceback"])] * 3 + [(900, None)]
 
 
+async def test_of_a_task_with_many_runs_the_last_ones_are_sent_with_their_events(
+    engine: Engine, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that sleeps has a run for each time; 10,000 at each change held everything up."""
+    monkeypatch.setattr(views, "MOST_RUNS", 2)
+    worker = await shop.worker()
+    [task] = await shop.submit()
+    for _ in range(3):
+        [claimed] = await shop.claim(worker)
+        await shop.run(claimed, "failed", error="x")
+        await shop.steer(task, "rerun")
+    view = TaskView(task.id, lambda: START)
+
+    [ended] = await rows_of(engine, view)
+    await shop.claim(worker)
+    [claimed_again] = await rows_of(engine, view)
+
+    for row, told in ((ended, {1, 2}), (claimed_again, {2, 3})):
+        assert [run["run_id"] for run in row["runs"]] == sorted(told)
+        assert {event["run_id"] for event in row["events"] if event.get("run_id") is not None} == told
+
+
 async def test_all_that_runs_said_is_sent_where_it_is_not_too_long(engine: Engine, shop: Shop) -> None:
     worker = await shop.worker()
     [task] = await shop.submit()

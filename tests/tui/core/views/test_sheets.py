@@ -78,3 +78,14 @@ def test_the_events_say_how_many_steps_were_not_sent() -> None:
     sheet = Sheets(UNICODE).write(detail)["events"]
 
     assert "".join(span.text for span in sheet[0]) == " 301 earlier steps not shown"
+
+
+def test_the_errors_and_the_events_say_how_many_runs_were_not_sent() -> None:
+    run = {"task_id": "x", "run_id": 9_500, "status": "failed", "error": "no", "claimed_at": NOON, "ended_at": NOON}
+    event = {"at": NOON, "kind": "claimed", "run_id": 9_500}
+    detail = TaskDetail.model_validate({"id": "x", "task": task(1), "runs": [run], "events": [event]})
+
+    shown = Sheets(UNICODE).write(detail)
+
+    assert "".join(span.text for span in shown["events"][0]) == " 9,500 earlier runs not shown"
+    assert "".join(span.text for span in shown["error"][len(shown["error"]) - 1]) == " 9,500 earlier runs not shown"

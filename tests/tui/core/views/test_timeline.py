@@ -126,3 +126,20 @@ def test_steps_of_which_none_was_sent_end_nothing() -> None:
     told = rail(task(1, age=60, status="running", steps=302), suspended(0, claimed=60, ended=50))
 
     assert "not shown" not in " ".join(told)
+
+
+def test_runs_that_were_not_sent_are_counted_with_their_steps_before_the_first_that_was() -> None:
+    """F4: a task that sleeps has a run for each time; one with 10,000 froze the dashboard for minutes."""
+    told = rail(
+        task(1, age=60, status="scheduled", reason="suspended", scheduled_at=at(-9), steps=302),
+        suspended(400, claimed=20, ended=10),
+        events=[step("plan", "call", 399, 30), step("rest", "receive", 400, 10)],
+    )
+
+    assert told[:5] == [
+        "11:59:00 ○ created",
+        "11:59:40 … 400 earlier runs not shown",
+        "11:59:40 ● run 400 on the server",
+        "11:59:50 … 301 earlier steps not shown",
+        "11:59:50 → waits for rest",
+    ]

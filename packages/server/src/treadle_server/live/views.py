@@ -54,6 +54,9 @@ from treadle_server.store.read.positions import position
 MOST_LIMITS = 1_000
 """Most limits that an observer is shown; `total` is the number of all."""
 
+MOST_RUNS = 200
+"""Most runs of a task that its observers are shown: the last ones. A task that sleeps has a run for each time."""
+
 MOST_STEPS = 200
 """Most steps of a task that its observers are shown among its events: the last ones."""
 
@@ -322,7 +325,7 @@ class TaskView(View):
         blockers = await read_targets.blocked_by(connection, [task])
         self._targets = awaited_targets([task])
         self._lines = limited_lanes([task])
-        runs = await read_runs.of_task(connection, task, most_text=read_runs.MOST_TEXT)
+        runs = await read_runs.of_task(connection, task, most=MOST_RUNS, most_text=read_runs.MOST_TEXT)
         steps = await read_steps.outline(connection, task.seq) if task.steps else []
         stored, _ = await read_artifacts.page(
             connection, task.seq, run_id=None, now=self._now(), limit=ARTIFACTS_AT_ONCE, offset=0

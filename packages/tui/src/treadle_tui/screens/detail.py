@@ -162,7 +162,7 @@ class Detail(MessageActions, RerunActions):
             cells = reader.size.width
             told = timeline(self.detail, ctx.model.now(), ctx.glyphs, cells)
             reader.show([*told, *artifact_lines(self.detail, ctx.glyphs, cells)])
-        count = len(self.detail.runs)
+        count = len(self.detail.runs) + self.detail.runs_left_out
         runs = (Span("Runs", "title"), Span(f"  {count:,}" if count else "", "dim"))
         self._rail.set_titles(ctx.aged(runs, "task"))
         self._show_tabs()
@@ -185,7 +185,8 @@ class Detail(MessageActions, RerunActions):
             "logs": len(self.detail.logs),
             "events": len(self.detail.events),
         }
-        counts = {RUNS: len(self.detail.runs), "error": failed if failed > 1 else 0, "logs": len(self.detail.logs)}
+        runs = len(self.detail.runs) + self.detail.runs_left_out
+        counts = {RUNS: runs, "error": failed if failed > 1 else 0, "logs": len(self.detail.logs)}
         capped = {"logs"} if self.detail.logs_are_capped else set()
         words = {name: total(count, capped=name in capped) for name, count in counts.items() if count}
         tabs = [Tab(name, name.capitalize(), words.get(name, ""), is_empty=not full[name]) for name in self._names]

@@ -61,10 +61,13 @@ def _upto(ended: Subquery, most_text: int) -> list[Any]:
     return [*short, *cut]
 
 
-async def of_task(connection: AsyncConnection, task: Task, *, most_text: int | None = None) -> list[RunView]:
+async def of_task(
+    connection: AsyncConnection, task: Task, *, most: int | None = None, most_text: int | None = None
+) -> list[RunView]:
     """Return the task's runs in order; the last may be open. A worker that was removed has no name.
 
-    Errors and tracebacks of earlier runs are left out beyond `most_text` characters; None means no limit.
+    Earlier runs than the last `most` are left out, and errors and tracebacks of earlier runs beyond `most_text`
+    characters; None means no limit.
     """
     ended = past_runs(of=lambda seq: seq == task.seq)
     statement = (
@@ -72,6 +75,8 @@ async def of_task(connection: AsyncConnection, task: Task, *, most_text: int | N
         .join_from(ended, workers, workers.c.id == ended.c.worker_id, isouter=True)
         .order_by(ended.c.run_id)
     )
+    if most is not None:
+        statement = statement.where(ended.c.run_id > task.run_id - most)
     found = [
         RunView(
             task_id=task.id,

@@ -40,6 +40,11 @@ class TaskDetail(Model):
         return len(self.logs) >= LINES_AT_ONCE
 
     @property
+    def runs_left_out(self) -> int:
+        """How many earlier runs are missing: the server sends the last two hundred, and numbers them from 0."""
+        return min((run.run_id for run in self.runs), default=0)
+
+    @property
     def steps_left_out(self) -> int:
         """How many steps of the task are missing from its events: the server sends the last two hundred."""
         return max(0, self.task.steps - sum(event.kind == "step" for event in self.events))

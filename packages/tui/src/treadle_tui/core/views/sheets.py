@@ -72,6 +72,8 @@ class Sheets:
                 lines += [*((), ()) * bool(lines), self._head(run), _LEFT_OUT]
         if not lines and detail.task.error:
             lines = self._traceback(detail.task.error)
+        if lines:
+            lines += [line for line in _earlier_runs(detail) for line in ((), line)]
         return lines or [(Span(" No error.", "dim"),)]
 
     def _head(self, run: RunItem) -> Spans:
@@ -146,14 +148,23 @@ def _events(detail: TaskDetail, glyphs: Glyphs) -> list[Spans]:
         return [(Span(" The server sent no events.", "dim"),)]
     left_out = f" {counted(detail.steps_left_out, 'earlier step')} not shown"
     head: list[Spans] = [(Span(left_out, "warn"),)] if detail.steps_left_out else []
-    return head + [
-        (
-            Span(f" {local(event.at):%Y-%m-%d %H:%M:%S.%f}"[:-3] + " ", "dim"),
-            Span(f"{event.kind:<10}", _KINDS.get(event.status or event.kind, "bold")),
-            Span("  ".join(_more(event, glyphs)), "dim"),
-        )
-        for event in detail.events
-    ]
+    return (
+        _earlier_runs(detail)
+        + head
+        + [
+            (
+                Span(f" {local(event.at):%Y-%m-%d %H:%M:%S.%f}"[:-3] + " ", "dim"),
+                Span(f"{event.kind:<10}", _KINDS.get(event.status or event.kind, "bold")),
+                Span("  ".join(_more(event, glyphs)), "dim"),
+            )
+            for event in detail.events
+        ]
+    )
+
+
+def _earlier_runs(detail: TaskDetail) -> list[Spans]:
+    left_out = detail.runs_left_out
+    return [(Span(f" {counted(left_out, 'earlier run')} not shown", "warn"),)] if left_out else []
 
 
 _KINDS: dict[str, Tone] = {"completed": "ok", "failed": "bad", "exception": "bad", "paused": "hold", "started": "run"}

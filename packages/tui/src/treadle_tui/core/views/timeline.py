@@ -1,5 +1,6 @@
 """A task's life as a vertical timeline: what happened when, and how long it took in between."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -80,22 +81,29 @@ def _story(detail: TaskDetail, now: datetime, glyphs: Glyphs) -> Iterator[Moment
     who = f" by {glyphs.clean(task.submitter, limit=40)}" if task.submitter else ""
     yield Moment(task.created_at, glyphs.ring, f"created{who}", "dim")
     runs = sorted(detail.runs, key=lambda run: run.run_id)
-    steps = [event for event in detail.events if event.kind == "step"]
+    steps = defaultdict[int | None, list[TaskEvent]](list)
+    for event in detail.events:
+        if event.kind == "step":
+            steps[event.run_id].append(event)
     before, last, received = task.created_at, None, list[Moment]()
+    if detail.runs_left_out:
+        yield _earlier(detail.runs_left_out, "run", runs[0].claimed_at, glyphs)
+    steps_left_out = max(0, task.steps - sum(len(steps[run.run_id]) for run in runs))
     retries = 0
     for run in runs:
         retries += last is not None and last.reason in RETRIED
         had_failed = retries > task.max_retries
         retries = 0 if had_failed else retries
-        yield _between(last, before, run.claimed_at, had_failed=had_failed)
+        if last is not None or not detail.runs_left_out:
+            yield _between(last, before, run.claimed_at, had_failed=had_failed)
         yield from received
-        kept = [event for event in steps if event.run_id == run.run_id]
+        kept = steps[run.run_id]
         done = [event for event in kept if run.ended_at is None or event.at <= run.ended_at]
         # A run ends as suspended at a receive whose message had not come.
         asks = done[-1:] if run.status == Outcome.SUSPENDED and len(done) == len(kept) else []
-        earlier = (
-            [_earlier(detail, steps[0].at, glyphs)] if detail.steps_left_out and kept and kept[0] is steps[0] else []
-        )
+        earlier = [_earlier(steps_left_out, "step", kept[0].at, glyphs)] if steps_left_out and kept else []
+        # They came before the first step that is known.
+        steps_left_out = 0 if kept else steps_left_out
         yield from _run(run, now, glyphs, [*earlier, *(_step(event, glyphs, waits=event in asks) for event in done)])
         # A message arrives while no run is open: the code that asked for it had suspended itself.
         received = [_step(event, glyphs) for event in kept[len(done) :]]
@@ -123,8 +131,8 @@ def _between(last: RunItem | None, before: datetime, claimed_at: datetime, *, ha
     return Stretch("wait", "requeued" if last.reason in REQUEUED else "waited", seconds)
 
 
-def _earlier(detail: TaskDetail, at: datetime, glyphs: Glyphs) -> Moment:
-    return Moment(at, glyphs.ellipsis, f"{counted(detail.steps_left_out, 'earlier step')} not shown", "warn")
+def _earlier(count: int, what: str, at: datetime, glyphs: Glyphs) -> Moment:
+    return Moment(at, glyphs.ellipsis, f"{counted(count, f'earlier {what}')} not shown", "warn")
 
 
 def _step(event: TaskEvent, glyphs: Glyphs, *, waits: bool = False) -> Moment:
