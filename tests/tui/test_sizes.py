@@ -83,6 +83,23 @@ async def test_8_after_a_size_that_was_too_small_a_pane_that_was_passed_on_the_w
         assert isinstance(stage.app.focused, TaskGrid)
 
 
+@pytest.mark.parametrize("size", [(59, 30), (120, 14)])
+async def test_8_at_a_size_that_shows_no_task_no_key_changes_one(
+    size: tuple[int, int], server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.pilot.resize_terminal(*size)
+        await until(lambda: stage.app.screen.size == size)
+        await stage.settle()
+        await stage.press("2", "p")
+        await stage.pilot.resize_terminal(120, 36)
+        await until(lambda: stage.app.screen.size == (120, 36))
+        await stage.settle()
+
+        assert "nothing was done: the window is too small to show what a key acts on" in stage.text()
+        assert stage.asked("actions") == []
+
+
 @pytest.mark.parametrize("height", [15, 16, 18, 24])
 async def test_8_on_a_low_screen_a_notice_of_two_lines_leaves_the_highlighted_task_its_line(
     height: int, server: MockServer, clock: FrozenClock

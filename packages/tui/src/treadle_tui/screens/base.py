@@ -14,7 +14,7 @@ from treadle_tui.core.draw.wrapping import shortened
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.action import Action
-from treadle_tui.core.verbs.actions import WAYS
+from treadle_tui.core.verbs.actions import BY_NAME, WAYS
 from treadle_tui.core.verbs.plan import Report, does
 from treadle_tui.core.views.mode_line import mode_line
 from treadle_tui.core.views.status_bar import banner_lines, tiny_line
@@ -194,6 +194,9 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
 
     def act(self, name: str) -> None:
         """Carry out an action by its name in the registry; one without meaning here does nothing."""
+        if BY_NAME[name].writes and (self.has_class("-flat") or self.has_class("-thin")):
+            self.tell(Report("nothing was done: the window is too small to show what a key acts on", ok=False))
+            return
         handler: Callable[[], None] | None = getattr(self, f"act_{name.replace('-', '_')}", None)
         if handler is not None:
             handler()
