@@ -326,7 +326,7 @@ class TaskView(View):
         self._targets = awaited_targets([task])
         self._lines = limited_lanes([task])
         runs = await read_runs.of_task(connection, task, most=MOST_RUNS, most_text=read_runs.MOST_TEXT)
-        steps = await read_steps.outline(connection, task.seq) if task.steps else []
+        steps = await read_steps.outline(connection, task.seq, most=MOST_STEPS) if task.steps else []
         stored, _ = await read_artifacts.page(
             connection, task.seq, run_id=None, now=self._now(), limit=ARTIFACTS_AT_ONCE, offset=0
         )
@@ -334,7 +334,7 @@ class TaskView(View):
             "id": task.id,
             "task": orjson.Fragment(dumps(task_data(task, self._position, blockers.get(task.seq)))),
             "runs": [run_data(run) for run in runs],
-            "events": [happening_data(one) for one in happenings(task, runs, steps[-MOST_STEPS:])],
+            "events": [happening_data(one) for one in happenings(task, runs, steps)],
             "logs": [log_data(line) for line in await read_logs.of_task(connection, task.seq)],
             "artifacts": [artifact_data(item) for item in stored],
         }

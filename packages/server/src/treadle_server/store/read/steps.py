@@ -76,8 +76,9 @@ ALL_OF_MANY = Prepared(select(*_COLUMNS).where(is_among(_c.task_seq, "seqs")).or
 """The steps of the tasks `seqs`, task by task."""
 
 
-async def outline(connection: AsyncConnection, task_seq: int) -> list[Step]:
-    """Return all steps of a task in order, without their results."""
+async def outline(connection: AsyncConnection, task_seq: int, *, most: int | None = None) -> list[Step]:
+    """Return the steps of a task in order, the last `most` of them or all, without their results."""
     columns = [_c[name] for name in STEP_FIELDS if name != "result"]
-    rows = await connection.execute(select(*columns).where(_c.task_seq == task_seq).order_by(_c.number))
-    return [Step(**row, result=None) for row in rows.mappings()]
+    last = select(*columns).where(_c.task_seq == task_seq).order_by(_c.number.desc()).limit(most)
+    rows = (await connection.execute(last)).mappings().all()
+    return [Step(**row, result=None) for row in reversed(rows)]
