@@ -232,6 +232,9 @@ class SimulatedStore:
     async def _ask(self) -> None:
         await cast("DatabaseClock", self.clock).read(cast("Any", _Asked(self.database)))
 
+    async def additions(self) -> list[str]:
+        return []
+
     def connections_checked_out(self) -> int:
         return self._lent
 

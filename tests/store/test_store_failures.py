@@ -268,6 +268,18 @@ ADDED = {
         _TRIGGER.format(name="audit", does="PERFORM NEW.payload::text::integer;"),
         "a trigger, whose function is audit,",
     ),
+    "a trigger that divides by zero": (
+        _TRIGGER.format(name="audit", does="PERFORM 1 / (NEW.weight - NEW.weight);"),
+        "a trigger, whose function is audit,",
+    ),
+    "a trigger with a code of its own": (
+        _TRIGGER.format(name="audit", does="RAISE 'not %', NEW USING ERRCODE = '45000';"),
+        "a trigger, whose function is audit,",
+    ),
+    "a trigger with the code of a lost race": (
+        _TRIGGER.format(name="audit", does="RAISE 'not %', NEW USING ERRCODE = '40001';"),
+        "a trigger, whose function is audit,",
+    ),
 }
 
 
@@ -296,6 +308,63 @@ async def test_what_somebody_added_to_the_tables_and_refuses_a_task_is_named_and
         assert str(refused.value).endswith("; nothing was changed, try again")
         assert "1234567" not in caplog.text + str(refused.value)
         assert "Traceback" not in caplog.text
+    await store.close()
+
+
+KEPT_OUT = {
+    "a trigger on tasks": (_TRIGGER.format(name="audit", does="RETURN NULL;"), "the trigger audit of the table tasks"),
+    "a trigger on workers": (
+        _TRIGGER.replace("ON tasks", "ON workers").format(name="audit", does="RETURN NULL;"),
+        "the trigger audit of the table workers",
+    ),
+    "a rule": (
+        "CREATE RULE away AS ON INSERT TO workers DO INSTEAD NOTHING",
+        "the rule away of the table workers",
+    ),
+    "a trigger on jobs": (
+        _TRIGGER.replace("ON tasks", "ON jobs").format(name="audit", does="RETURN NULL;"),
+        "the trigger audit of the table jobs",
+    ),
+}
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("added", KEPT_OUT)
+async def test_what_keeps_rows_out_without_a_word_is_named_as_one_of_what_may_have_done_it(
+    old_url: str, caplog: pytest.LogCaptureFixture, added: str
+) -> None:
+    """It was other writers that had been faster, or an internal error; and a worker was said to be there."""
+    statements, named = KEPT_OUT[added]
+    store = SqlStore(old_url)
+    await store.open()
+    async with Engine(store).running() as engine:
+        shop = Shop(engine)
+        await shop.register()
+        await _execute(old_url, statements)
+
+        with pytest.raises(StoreUnavailable) as refused:
+            await (shop.submit() if "tasks" in named else shop.worker() if "workers" in named else shop.register("new"))
+
+        assert f"were faster every time, or {named} keeps Treadle's rows out: drop it, or have" in str(refused.value)
+        assert str(refused.value).endswith("; nothing was changed, try again")
+        assert str(refused.value) in caplog.text
+        assert "Traceback" not in caplog.text
+    await store.close()
+
+
+@pytest.mark.postgres
+async def test_a_database_as_the_migrations_leave_it_has_nothing_added(old_url: str) -> None:
+    store = SqlStore(old_url)
+    await store.open()
+
+    assert await store.additions() == []
+
+    await _execute(old_url, f"{ADDED['a column'][0]}; {ADDED['a check'][0]}; {ADDED['a key'][0]}")
+    assert await store.additions() == [
+        "the column cost of the table tasks",
+        "the constraint dear of the table tasks",
+        "the constraint once of the table tasks",
+    ]
     await store.close()
 
 

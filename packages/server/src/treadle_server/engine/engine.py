@@ -34,6 +34,7 @@ from treadle_server.engine.hooks import Hooks
 from treadle_server.engine.hub import Hub
 from treadle_server.engine.in_flight import Attempt, BeforeFailed, InFlight
 from treadle_server.engine.limits import ClockReading, LimitKeeper
+from treadle_server.engine.outrun import outrun
 from treadle_server.engine.pending import Pending
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.rules import Rules
@@ -252,9 +253,8 @@ class Engine:
     async def _one_by_one(self, batch: Sequence[Pending], error: Exception) -> bool:
         """Run the commands of a failed batch singly, so that only the one at fault fails (E11)."""
         if len(batch) <= 1:
-            if isinstance(error, LostUpdate):
-                told = f"other writers were faster every time ({error}); nothing was changed, try again"
-                error = StoreUnavailable(told)
+            if isinstance(error, IntegrityError | LostUpdate):
+                error = await outrun(self.store, error)
             for pending in batch:
                 pending.refuse(error)
             self.dispatcher.give_up(error)  # until the poll wakes it: a failing claim must not be retried in a loop

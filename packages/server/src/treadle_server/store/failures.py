@@ -79,7 +79,7 @@ FAILURES_EXPLAINED = Translated(_explained)
 
 
 def _collision(error: BaseException) -> LostUpdate | None:
-    if isinstance(error, DBAPIError) and _state(error) in _BROKEN_OFF:
+    if isinstance(error, DBAPIError) and _state(error) in _BROKEN_OFF and function_of(error) is None:
         return LostUpdate(f"another server was faster ({error.orig})")
     return None
 
@@ -88,33 +88,45 @@ COLLISIONS_EXPLAINED = Translated(_collision)
 """Raises `LostUpdate` for a transaction that PostgreSQL aborted in favour of another, so that it can be retried."""
 
 
-_OF_TABLES = frozenset({"0A", "22", "23", "2B", "42", "P0"})
-"""Classes of SQLSTATEs: unsupported, invalid data, constraints, dependent objects, no such object, RAISE."""
+_OF_TABLES = frozenset({"0A", "22", "23", "2B", "38", "42", "P0"})
+"""Classes of SQLSTATEs: unsupported, invalid data, constraints, dependent objects, external routines, no such object,
+RAISE."""
 
 _OWN = frozenset(
     str(name)
     for table in metadata.tables.values()
     for name in (*(one.name for one in table.constraints), *(one.name for one in table.indexes))
-)
+) | {"a_newer_treadle_server_has_migrated_this_database"}
 """The names of Treadle's own constraints and unique indexes."""
 
 
-def _function(error: BaseException) -> str | None:
-    """Return the name of the PL/pgSQL function in which a statement failed, which is a trigger's: Treadle has none."""
-    found = re.search(r"PL/pgSQL function (\S+?)\(", getattr(_of_driver(error), "context", None) or "")
-    return None if found is None or _state(error)[:2] not in _OF_TABLES else found[1]
+def is_own(name: str) -> bool:
+    """Return whether a constraint or index is Treadle's own."""
+    # The names of the first migrations' checks have their prefix twice.
+    return re.sub(r"^(ck_\w+_)(?=\1)", "", name) in _OWN
+
+
+def function_of(error: BaseException) -> str | None:
+    """Return the name of the function in which a statement failed, which is a trigger's: Treadle has none.
+
+    None for what can happen in any function, such as a timeout, unless the function raised it itself.
+    """
+    context = getattr(_of_driver(error), "context", None) or ""
+    found = re.search(r"PL/\w+ function (inline_code_block|[^(\n]+)", context)
+    if found is None or found[1] == "inline_code_block":
+        return None
+    return found[1] if _state(error)[:2] in _OF_TABLES or context.partition("\n")[0].endswith("at RAISE") else None
 
 
 def _addition(error: BaseException) -> str | None:
     """Return what somebody has added to the tables that a statement failed for; None for any other error."""
-    if (function := _function(error)) is not None:
+    if (function := function_of(error)) is not None:
         return f"a trigger, whose function is {function},"
     if _state(error)[:2] != "23":
         return None
     cause = _of_driver(error)
     table, column, constraint = (getattr(cause, f"{part}_name", None) for part in ("table", "column", "constraint"))
-    # The names of the first migrations' checks have their prefix twice.
-    if constraint is not None and re.sub(r"^(ck_\w+_)(?=\1)", "", constraint) not in _OWN:
+    if constraint is not None and not is_own(constraint):
         return f"the constraint {constraint} of the table {table}"
     own = None if table is None else metadata.tables.get(table)
     if column is not None and own is not None and column not in own.c:
@@ -195,7 +207,7 @@ def in_brief(error: BaseException) -> str:
     if _state(error) == "2BP01":
         brief += f": {getattr(cause.__cause__, 'detail', None)}"
     # What a trigger says may quote the row.
-    return brief if _function(error) is None else "PostgreSQL's log has what it says"
+    return brief if function_of(error) is None else "PostgreSQL's log has what it says"
 
 
 _URL = "the database's URL can't be used: correct its parameters"
@@ -230,6 +242,7 @@ def _unavailable(error: BaseException) -> StoreUnavailable:
     # If the connection broke during COMMIT, the outcome is unknown; a request that is sent again with the same id is
     # done once.
     is_refused = _state(error) in _REFUSED or _state(error)[:2] in _OF_TABLES or _code(error) in _NOT_WRITTEN
+    is_refused |= function_of(error) is not None
     is_unknown = getattr(error, "statement", None) == "COMMIT" and not is_refused
     done = "whether it was done is unknown" if is_unknown else "nothing was changed"
     return StoreUnavailable(f"{described(error)}; {done}, try again", retry_after=RETRY_AFTER)

@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import cast
 
 from sqlalchemy import Engine, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from treadle_server.clock import Clock, SystemClock
+from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import Dialect, LostUpdate, Tx
 from treadle_server.store.connections import (
     READERS,
@@ -20,6 +21,7 @@ from treadle_server.store.connections import (
 )
 from treadle_server.store.failures import COLLISIONS_EXPLAINED, FAILURES_EXPLAINED
 from treadle_server.store.migrations import OWN_DATABASE, upgrade, warning_on_schemas
+from treadle_server.store.postgres.additions import additions
 from treadle_server.store.postgres.clock import DatabaseClock
 from treadle_server.store.postgres.writer import TRIES, PostgresWriter
 from treadle_server.store.reader_shares import ReaderShares
@@ -165,6 +167,15 @@ class SqlStore:
             return
         with FAILURES_EXPLAINED, self._in_place.connect() as inline:
             yield InlineConnection(inline)
+
+    async def additions(self) -> list[str]:
+        """Return what somebody has added to Treadle's tables on PostgreSQL, where that can be read."""
+        if self.dialect == "sqlite":
+            return []
+        with suppress(StoreUnavailable):
+            async with self.read_loosely() as connection:
+                return await connection.run_sync(additions)
+        return []
 
     def connections_checked_out(self) -> int:
         """Return how many connections are lent now; 0 when nothing is running."""

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Executable
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from treadle_server.store.failures import function_of
 from treadle_server.store.postgres.changes import Change
 from treadle_server.store.sqlite.writer import Rows
 from treadle_server.store.translated import LostUpdate, named
@@ -124,8 +125,9 @@ class DirectConnection:
             with named(text):
                 try:
                     await driver.fetch(text, *change.values)
-                except asyncpg.DivisionByZeroError:
-                    raise LostUpdate(CHANGED) from None
+                except asyncpg.DivisionByZeroError as error:
+                    # A trigger may divide too.
+                    raise (LostUpdate(CHANGED) if function_of(error) is None else error) from None
 
     async def commit(self) -> None:
         """Write the postponed change and commit; without any statement there is nothing to commit.
@@ -143,8 +145,9 @@ class DirectConnection:
             with named("COMMIT"):
                 try:
                     await self.opened[1].execute(f"{check}COMMIT")
-                except asyncpg.DivisionByZeroError:
-                    raise LostUpdate(UNBELIEVED) from None
+                except asyncpg.DivisionByZeroError as error:
+                    # A trigger may divide too.
+                    raise (LostUpdate(UNBELIEVED) if function_of(error) is None else error) from None
 
     async def execute(self, statement: Executable, parameters: Any = None, /) -> Rows:
         """Run a statement through SQLAlchemy; a list of parameters runs it for each."""

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.connections import WRITERS, WRITING
+from treadle_server.store.failures import function_of
 from treadle_server.store.postgres.changes import Change
 from treadle_server.store.postgres.clock import WITHIN, DatabaseClock
 from treadle_server.store.postgres.connection import CHANGED, UNBELIEVED, Alone, DirectConnection, Opened, roll_back
@@ -179,8 +180,9 @@ class PostgresWriter:
             with named("COMMIT"):
                 try:
                     await driver.fetch(text, *values, self._exclusive.believed, *self._clock.bounds)
-                except (asyncpg.DivisionByZeroError, asyncpg.ReadOnlySQLTransactionError):
-                    raise LostUpdate(f"{CHANGED}, or {UNBELIEVED}") from None
+                except (asyncpg.DivisionByZeroError, asyncpg.ReadOnlySQLTransactionError) as error:
+                    lost = LostUpdate(f"{CHANGED}, or {UNBELIEVED}")
+                    raise (lost if function_of(error) is None else error) from None
         return True
 
     async def _read_alone(

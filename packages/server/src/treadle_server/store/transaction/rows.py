@@ -19,7 +19,7 @@ from treadle_server.domain.schedules import SCHEDULE_FIELDS, Schedule
 from treadle_server.domain.steps import MESSAGE_FIELDS, STEP_FIELDS, Message, Step
 from treadle_server.domain.tasks import RUN_FIELDS, Hold, Run
 from treadle_server.store import tables
-from treadle_server.store.base import Tx
+from treadle_server.store.base import LostUpdate, Tx
 from treadle_server.store.sqlite.writer import MOST_TEXTS
 from treadle_server.store.types import micros
 
@@ -88,7 +88,8 @@ async def insert_tuples(
 ) -> None:
     """Insert rows of values of the named columns; `more` is an ON CONFLICT clause.
 
-    Without it, `IntegrityError` is raised when a row's key or name is taken.
+    Without it, `IntegrityError` is raised when a row's key or name is taken, and on PostgreSQL `LostUpdate` when a row
+    was not written, as when a trigger returns NULL for it.
     """
     given = iter(rows)
     while values := list(islice(given, MOST_AT_ONCE)):
@@ -97,7 +98,9 @@ async def insert_tuples(
             tx.inline.run_many(_sqlite_insert(table, tuple(names), more), kept)
         else:
             columns = [list(column) for column in zip(*values, strict=True)]
-            await tx.direct.change(_pg_insert(table, tuple(names), more), columns)
+            written = await tx.direct.change(_pg_insert(table, tuple(names), more), columns)
+            if written < len(values) and not more:
+                raise LostUpdate(f"{len(values) - written} of {len(values)} rows of {table} were not written")
         if len(values) == MOST_AT_ONCE:
             await asyncio.sleep(0)
 
