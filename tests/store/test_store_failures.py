@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from tests.engine.conftest import Shop
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import StoreUnavailable, ValidationFailed
+from treadle_server.store.base import LostUpdate
 from treadle_server.store.connections import READERS
 from treadle_server.store.failures import FAILURES_EXPLAINED, described
 from treadle_server.store.postgres.dedicated import DedicatedConnection
@@ -116,6 +117,32 @@ async def test_what_was_done_to_a_table_is_told_while_a_server_runs(old_url: str
     with pytest.raises(StoreUnavailable, match=f"^{said}.*; nothing was changed, try again$"):
         async with store.write() as tx:
             await tx.connection.execute(text("INSERT INTO limits DEFAULT VALUES RETURNING num"))
+
+    await store.close()
+
+
+@pytest.mark.postgres
+async def test_a_statement_that_was_prepared_before_a_table_was_altered_is_prepared_anew(
+    old_url: str,
+) -> None:
+    """A rule was said to be the cause, or it was an internal error."""
+    store = SqlStore(old_url)
+    await store.open()
+    everything = "SELECT * FROM webhooks"
+    async with store.read() as connection, store.write() as tx:
+        await connection.exec_driver_sql(everything)
+        await tx.direct.fetch(everything)
+    await _execute(old_url, "ALTER TABLE webhooks ADD team text")
+
+    with pytest.raises(StoreUnavailable, match=r"^a table was altered .*; nothing was changed, try again$"):
+        async with store.read() as connection:
+            await connection.exec_driver_sql(everything)
+    with pytest.raises(LostUpdate, match=r"^a table was altered"):  # which the engine tries again
+        async with store.write() as tx:
+            await tx.direct.fetch(everything)
+    async with store.read() as connection, store.write() as tx:
+        await connection.exec_driver_sql(everything)
+        await tx.direct.fetch(everything)
 
     await store.close()
 

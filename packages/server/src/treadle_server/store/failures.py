@@ -46,6 +46,11 @@ def _of_driver(error: BaseException) -> BaseException:
     return cause.__cause__ or cause
 
 
+def _is_to_prepare_anew(error: BaseException) -> bool:
+    """Return whether only what the driver had prepared failed: somebody altered a table, and the next try succeeds."""
+    return type(_of_driver(error)).__name__ == "InvalidCachedStatementError"
+
+
 def _code(error: BaseException) -> int:
     """Return SQLite's primary error code; 0 for another error."""
     return int(getattr(getattr(error, "orig", None) or error, "sqlite_errorcode", 0)) & 0xFF
@@ -69,6 +74,7 @@ def _explained(error: BaseException) -> StoreUnavailable | None:
             or _state(error) in _REFUSED | _BROKEN_OFF
             or _code(error) in _BROKEN
             or _addition(error) is not None
+            or _is_to_prepare_anew(error)
         )
     )
     return _unavailable(error) if is_down else None
@@ -81,11 +87,12 @@ FAILURES_EXPLAINED = Translated(_explained)
 def _collision(error: BaseException) -> LostUpdate | None:
     if isinstance(error, DBAPIError) and _state(error) in _BROKEN_OFF and function_of(error) is None:
         return LostUpdate(f"another server was faster ({error.orig})")
-    return None
+    return LostUpdate(_ALTERED) if _is_to_prepare_anew(error) else None
 
 
 COLLISIONS_EXPLAINED = Translated(_collision)
-"""Raises `LostUpdate` for a transaction that PostgreSQL aborted in favour of another, so that it can be retried."""
+"""Raises `LostUpdate` for a transaction that PostgreSQL aborted in favour of another, and for one whose statements are
+to be prepared anew, so that it can be retried."""
 
 
 _OF_TABLES = frozenset({"0A", "22", "23", "2B", "38", "42", "P0"})
@@ -146,6 +153,8 @@ _NOT_AS_IT_IS = (
     "a table, index or sequence can't be used as it is: undo what was done to it, such as REPLICA IDENTITY NOTHING of a"
     " published table"
 )
+
+_ALTERED = "a table was altered while the server runs: it prepares its statements anew"
 
 _ADVICE = {
     sqlite3.SQLITE_ERROR: "the database rejects the statement: `treadle doctor` says whether a table is missing",
@@ -221,6 +230,8 @@ def advice_on(error: BaseException) -> str | None:
         return _URL
     if (addition := _addition(error)) is not None:
         return f"{addition} refuses what Treadle writes: drop it, or have it accept that"
+    if _is_to_prepare_anew(error):
+        return _ALTERED
     if _state(error) == "55000" and getattr(error, "statement", None) is not None:
         return _NOT_AS_IT_IS
     return _ADVICE.get(_state(error) or _code(error))
