@@ -141,6 +141,31 @@ def test_keys_that_are_not_kept_because_triggers_are_disabled_are_found(examined
 
 
 @pytest.mark.parametrize("spoilt_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)
+def test_what_somebody_added_to_the_tables_is_found(examined: Examine, spoilt_url: str) -> None:
+    """Only a server that it had refused something told of it."""
+    execute(
+        spoilt_url,
+        "CREATE FUNCTION audit() RETURNS trigger AS 'BEGIN RETURN NULL; END' LANGUAGE plpgsql",
+        "CREATE TRIGGER audit BEFORE INSERT ON tasks FOR EACH ROW EXECUTE FUNCTION audit()",
+        "CREATE RULE away AS ON DELETE TO runs DO INSTEAD NOTHING",
+        "ALTER TABLE tasks ADD CONSTRAINT dear CHECK (weight > 1)",
+        "CREATE UNIQUE INDEX once ON tasks (job_name)",
+        "ALTER TABLE jobs ADD COLUMN cost integer NOT NULL",
+        "ALTER TABLE jobs ADD COLUMN note text",
+        "CREATE TABLE bills (task uuid REFERENCES tasks (id))",
+    )
+
+    [finding] = examined()["migrations"]
+
+    assert finding.grade == "warn"
+    assert finding.detail == (
+        "somebody has added to Treadle's tables: the column cost of the table jobs, the constraint bills_task_fkey of"
+        " the table bills, the constraint dear of the table tasks, the constraint once of the table tasks, the rule"
+        " away of the table runs, the trigger audit of the table tasks"
+    )
+
+
+@pytest.mark.parametrize("spoilt_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)
 def test_a_sequence_that_a_restore_left_out_is_found_with_what_mends_it(examined: Examine, spoilt_url: str) -> None:
     execute(spoilt_url, "INSERT INTO targets (num, room, name) VALUES (1, '@global', 'a'), (2, '@global', 'b')")
 

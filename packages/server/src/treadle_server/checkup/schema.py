@@ -2,9 +2,11 @@
 
 from sqlalchemy import Connection, TextClause, text
 
+from treadle.wire.amounts import first_of
 from treadle.wire.findings import Finding
 from treadle_server.checkup import sequences
 from treadle_server.store.migrations import HEAD, LOCK, REVISIONS, explain_lacking, refusal, revisions
+from treadle_server.store.postgres.additions import additions
 from treadle_server.store.tables import metadata
 
 
@@ -42,6 +44,9 @@ def look(connection: Connection) -> list[Finding]:
         ways = "; ".join(f"SELECT setval('{name}', {greatest})" for name, greatest in found_behind.items())
         means = f"sequences are behind their tables: {told}: what is submitted fails"
         return [Finding("migrations", "fail", means, f"stop the servers, and run {ways}")]
+    if connection.dialect.name == "postgresql" and (added := additions(connection)):
+        means = f"somebody has added to Treadle's tables: {first_of(added, 10)}"
+        return [Finding("migrations", "warn", means, "drop it, unless you know that it lets all rows of Treadle in")]
     return [Finding("migrations", "ok", f"at {HEAD}, the newest revision of this version")]
 
 
