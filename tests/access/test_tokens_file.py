@@ -109,3 +109,32 @@ async def test_a_token_of_another_database_is_not_replaced_without_a_word(
         caplog.clear()
         async with serve(f"sqlite:///{tmp_path / database}.db", data_dir=data):
             assert (told in caplog.text) is is_told
+
+
+async def test_a_token_that_another_databases_server_needs_is_not_replaced(tmp_path: Path) -> None:
+    """Each of the two took the other's: whichever had started first refused all commands of this machine."""
+    data = tmp_path / "data"
+    async with serve(f"sqlite:///{tmp_path / 'one'}.db", data_dir=data):
+        token = (data / "token").read_text()
+
+        with pytest.raises(NotStarted, match=r"whose server uses this data directory: give this server one of its own"):
+            async with serve(f"sqlite:///{tmp_path / 'two'}.db", data_dir=data):
+                pass
+
+        assert (data / "token").read_text() == token
+    async with serve(f"sqlite:///{tmp_path / 'two'}.db", data_dir=data):
+        assert (data / "token").read_text() != token
+
+
+@pytest.mark.postgres
+async def test_a_revoked_token_is_replaced_beside_another_server_of_the_database(
+    postgres_database: str, tmp_path: Path
+) -> None:
+    async with serve(postgres_database, data_dir=tmp_path) as served:
+        token = (tmp_path / "token").read_text()
+        access = served.app.state.ctx.access
+        [[local], _] = await access.page(limit=1, offset=0)
+        await access.revoke(local.id)
+
+        async with serve(postgres_database, data_dir=tmp_path):
+            assert (tmp_path / "token").read_text() != token

@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route, WebSocketRoute
 
 from treadle.wire.options import OF_JOB
+from treadle_server.access.directory_use import in_use
 from treadle_server.access.tokens import Access
 from treadle_server.api.problems import (
     SESSION,
@@ -125,6 +126,7 @@ class _Parts:
         if self.leader is not None and self.settings.database_direct_url:
             await self.leader.check_place(self.store)
         await self.ctx.access.prepare()
+        stack.enter_context(in_use(self.settings.data_dir))
         await self.ctx.artifacts.prepare(self.store)
         stack.push_async_callback(self.ctx.artifacts.objects.close)
         stack.push_async_callback(self.ctx.catalog.checker.close)

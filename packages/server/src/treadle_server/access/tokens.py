@@ -20,6 +20,7 @@ from uuid_utils import uuid7
 from treadle.wire.server import TokenCreate
 from treadle_server.access.addresses import names_loopback
 from treadle_server.access.credentials import Credentials
+from treadle_server.access.directory_use import is_in_use
 from treadle_server.access.failures import Failures
 from treadle_server.access.principal import Principal
 from treadle_server.access.scopes import EVERYTHING, check_new
@@ -86,7 +87,8 @@ class Access:
     async def prepare(self) -> None:
         """Make sure that there is a key for credentials, and a superuser's token in the data directory.
 
-        Raises `StoreUnavailable`, and `ValidationFailed` if the token file can't be read or written.
+        Raises `StoreUnavailable`, and `ValidationFailed` if the token file can't be read or written, and if another
+        server's clients need the token that is there.
         """
         await self.credentials.keys.prepare()
         path, told = self._settings.token_file, {"name": "the token file", "setting": DATA_DIR}
@@ -101,6 +103,11 @@ class Access:
             found = read_file(path, **told)
             if await self._is_superuser(found):
                 return  # another server with the same directory has made it meanwhile
+            if found and is_in_use(path.parent) and not await self._is_known(tx, found):
+                raise ValidationFailed(
+                    f"{path} is the token of another database, whose server uses this data directory: give this server"
+                    f" one of its own ({DATA_DIR}), or stop the other one"
+                )
             token = new_token()
             # Before the store has it: otherwise a failed write would leave a superuser's token that nobody knows.
             write_file(path, f"{token}\n", **told)
@@ -111,6 +118,11 @@ class Access:
                 "a new token replaced the one in %s, which was not valid in this database (revoked, or another"
                 " database's): give each database a data directory of its own (%s)", path, DATA_DIR,
             )  # fmt: skip
+
+    async def _is_known(self, tx: Tx, token: str) -> bool:
+        """Return whether the database has the token, valid or not."""
+        known = select(tokens.c.id).where(tokens.c.digest == digest_of(token))
+        return (await tx.connection.execute(known)).first() is not None
 
     async def _is_superuser(self, token: str | None) -> bool:
         if not token:
