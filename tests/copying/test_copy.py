@@ -308,6 +308,25 @@ async def test_what_can_t_be_read_is_said(
     assert beside(tmp_path / "text.db") == []
 
 
+@pytest.mark.parametrize("which", ["FROM", "TO"])
+async def test_which_of_the_two_does_not_answer_is_said(make: Make, which: str) -> None:
+    here, gone = await migrated(make("sqlite")), "postgresql://me:secret@127.0.0.1:1/gone"
+
+    with pytest.raises(StoreUnavailable) as refused:
+        await copy_database(*((gone, here) if which == "FROM" else (here, gone)), nothing)
+
+    told = f"{which} (postgresql://me:***@127.0.0.1:1/gone): the database does not answer"
+    assert str(refused.value).startswith(told)
+
+
+async def test_what_fails_while_it_is_copied_is_said_of_the_one_that_is_read(make: Make) -> None:
+    here = await migrated(make("sqlite"))
+    await execute(here, "ALTER TABLE task_logs RENAME COLUMN message TO words")
+
+    with pytest.raises(StoreUnavailable, match=r"^FROM \(.*\): the database rejects the statement"):
+        await copy_database(here, make("sqlite"), nothing)
+
+
 async def test_a_target_that_is_none_of_sqlite_s_gets_no_file_beside_it(make: Make, tmp_path: Path) -> None:
     source = await migrated(make("sqlite"))
     (tmp_path / "text.db").write_text("no database " * 100)

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 
 from sqlalchemy import URL, Table
 from sqlalchemy.exc import DataError, IntegrityError
@@ -13,10 +14,10 @@ from treadle_server.copying.databases import SAME, DestinationDatabase, SourceDa
 from treadle_server.copying.digest import Digest, json_places
 from treadle_server.copying.postgres import PostgresDatabase, postgres_destination, postgres_source, refresh
 from treadle_server.copying.sqlite import sqlite_destination, sqlite_source
-from treadle_server.errors import SettingUnusable, ValidationFailed
+from treadle_server.errors import DatabaseIsNewer, SettingUnusable, StoreUnavailable, ValidationFailed
 from treadle_server.store.failures import FAILURES_EXPLAINED, in_brief
 from treadle_server.store.sqlite.places import file_of
-from treadle_server.store.urls import parse_url
+from treadle_server.store.urls import parse_url, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +59,51 @@ async def copy_database(source: str, target: str, tell: Tell) -> Copied:
     """
     from_url, to_url = parse_url(source), parse_url(target)
     _check_apart(from_url, to_url)
-    with FAILURES_EXPLAINED:
+    of_source, of_target = partial(_failing, f"FROM ({shown(from_url)})"), partial(_failing, f"TO ({shown(to_url)})")
+    with of_source():
         async with _source(from_url) as here:
-            async with _destination(to_url, here) as there:
-                copied = await _copy(here, there, tell)
-                await there.check()
-                await _verify(there, copied, tell)
-                await there.count_on(await here.counters())
-            if to_url.get_backend_name() == "postgresql":
-                await refresh(to_url)
+            with of_target():
+                async with _destination(to_url, here) as there:
+                    copied = await _copy(here, there, tell, of_source)
+                    await there.check()
+                    await _verify(there, copied, tell)
+                    with of_source():
+                        counters = await here.counters()
+                    await there.count_on(counters)
+                if to_url.get_backend_name() == "postgresql":
+                    await refresh(to_url)
     return copied
 
 
-async def _copy(here: SourceDatabase, there: DestinationDatabase, tell: Tell) -> Copied:
+Failing = Callable[[], AbstractContextManager[None]]
+
+
+class _OneUnavailable(StoreUnavailable):
+    """One of the two databases does not answer; it says which."""
+
+
+@contextmanager
+def _failing(which: str) -> Iterator[None]:
+    """Raise `StoreUnavailable` for errors of a database, with which one it is, unless they say so already."""
+    try:
+        with FAILURES_EXPLAINED:
+            yield
+    except (_OneUnavailable, DatabaseIsNewer):
+        raise
+    except StoreUnavailable as error:
+        raise _OneUnavailable(f"{which}: {error.detail}") from error
+
+
+async def _copy(here: SourceDatabase, there: DestinationDatabase, tell: Tell, of_source: Failing) -> Copied:
     copied = Copied()
     for table in TABLES:
-        digest, total, places = Digest(), await here.count(table), json_places(table)
+        with of_source():
+            total = await here.count(table)
+        digest, places = Digest(), json_places(table)
         copied.tables[table.name] = digest
         tell(TableProgress("copied", table.name, 0, total))
         with _named(table):
-            async for batch in _batches(here, table):
+            async for batch in _batches(here, table, of_source):
                 digest.add(batch, places)
                 await there.write(table, batch)
                 tell(TableProgress("copied", table.name, digest.rows, total))
@@ -110,11 +136,12 @@ async def _verify(there: SourceDatabase, copied: Copied, tell: Tell) -> None:
             )
 
 
-async def _batches(place: SourceDatabase, table: Table) -> AsyncIterator[list[Row]]:
+async def _batches(place: SourceDatabase, table: Table, failing: Failing = nullcontext) -> AsyncIterator[list[Row]]:
     """Give what is copied of a table; between two batches Ctrl-C is heard, for SQLite's statements never wait."""
-    async for batch in place.read(table):
-        yield batch
-        await asyncio.sleep(0)
+    with failing():
+        async for batch in place.read(table):
+            yield batch
+            await asyncio.sleep(0)
 
 
 def _source(url: URL) -> AbstractAsyncContextManager[SourceDatabase]:
