@@ -81,6 +81,18 @@ async def test_who_asks_whether_it_is_ready_is_told_in_time_of_a_database_that_i
     assert "has not answered" in ready.json()["services"]["store"]
 
 
+@pytest.mark.parametrize(("service", "status"), [("artifacts", 200), ("sweeper", 503)])
+async def test_a_bucket_that_is_away_takes_no_server_out_of_a_balancer(
+    lab: Room, monkeypatch: pytest.MonkeyPatch, service: str, status: int
+):
+    """A lone server was told to be not ready, though tasks went on; with several it was the one that led."""
+    monkeypatch.setattr(meta.OperationContext, "states", lambda _: {"store": "ok", service: "it is away"})
+
+    ready = await lab.client.get("/readyz")
+
+    assert (ready.status_code, ready.json()["services"][service]) == (status, "it is away")
+
+
 async def test_a_defect_is_a_500_problem_and_is_logged(
     lab: Room, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
