@@ -230,14 +230,14 @@ def _hang_for(seconds: float) -> Callable[[], Any]:
     return hang
 
 
-def _refreshed_at_first(engine: Engine) -> Callable[[Any], Any]:
+def _refreshed_at_first(engine: Engine) -> Callable[..., Any]:
     refresh, asked = engine.hooks.refresh, []
 
-    async def refreshed(store: Any) -> None:
+    async def refreshed(store: Any, **how: bool) -> None:
         """At the start the database is still there."""
         asked.append(store)
         if len(asked) > 1:
-            await refresh(store)
+            await refresh(store, **how)
 
     return refreshed
 

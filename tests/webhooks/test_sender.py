@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from sqlalchemy import Executable, delete, update
 
 from tests.engine.conftest import two_shops
 from tests.retention.conftest import ended
@@ -11,6 +12,8 @@ from tests.webhooks.conftest import hook, mailing, outbox
 from tests.webhooks.receiver import receiving, says
 from treadle.wire.status import Status
 from treadle_server.domain.webhooks import LONGEST_DELAY, Answer
+from treadle_server.store import tables
+from treadle_server.store.transaction import webhooks
 from treadle_server.webhooks import room
 from treadle_server.webhooks import sender as sender_module
 
@@ -421,7 +424,7 @@ async def test_the_webhooks_are_not_read_in_each_turn(shop, clock, mail, receive
     await hook(shop.engine, receiver.url)
     asked = []
     refresh = shop.engine.hooks.refresh
-    monkeypatch.setattr(shop.engine.hooks, "refresh", lambda store: asked.append(store) or refresh(store))
+    monkeypatch.setattr(shop.engine.hooks, "refresh", lambda store, **how: asked.append(store) or refresh(store, **how))
 
     for _ in range(3):
         await mail.turn()
@@ -430,3 +433,30 @@ async def test_the_webhooks_are_not_read_in_each_turn(shop, clock, mail, receive
     await mail.turn()
 
     assert (often, len(asked)) == (1, 2)
+
+
+async def test_the_webhooks_are_read_again_when_another_server_has_changed_them(
+    shop, clock, mail, receiver, monkeypatch
+) -> None:
+    """10,000 were read every other second, which took 5 % of a core."""
+    await hook(shop.engine, receiver.url)
+    table, read, asked = tables.webhooks, webhooks.hooks, list[int]()
+    monkeypatch.setattr(webhooks, "hooks", lambda connection: asked.append(1) or read(connection))
+
+    async def reads_after(seconds: float, change: Executable | None = None) -> int:
+        if change is not None:
+            async with shop.engine.store.write() as tx:
+                await tx.connection.execute(change)
+        asked.clear()
+        clock.advance(seconds)
+        await mail.turn()
+        return len(asked)
+
+    assert await reads_after(sender_module.EVERY) == 1
+    assert await reads_after(sender_module.EVERY) == 0
+    changed = update(table).values(updated_at=clock.now())
+    assert await reads_after(sender_module.EVERY, changed) == 1
+    assert await reads_after(sender_module.EVERY) == 0
+    assert await reads_after(sender_module.EVERY, delete(table)) == 1
+    assert not shop.engine.hooks
+    assert await reads_after(sender_module.SURELY) == 1  # whatever the clock says

@@ -65,6 +65,11 @@ class Tried:
     error: str
 
 
+async def mark(connection: AsyncConnection) -> tuple[Any, ...]:
+    """Return what has changed if a webhook was added, changed or removed, unless the clock was set back."""
+    return tuple((await connection.execute(select(func.count(), func.max(webhooks.c.updated_at)))).one())
+
+
 async def hooks(connection: AsyncConnection) -> list[Hook]:
     """Return every webhook, in portions, so that the event loop may do other work."""
     columns = select(webhooks.c.id, webhooks.c.room, webhooks.c.jobs, webhooks.c.statuses)
