@@ -4,13 +4,18 @@ from datetime import timedelta
 
 import pytest
 from pydantic import ValidationError
+from sqlalchemy import select, update
 
+from tests.engine.conftest import Shop
 from tests.retention.conftest import ended, left
 from treadle.wire.status import Status
+from treadle_server.engine.commands import SweepWorkers
+from treadle_server.engine.commands.prune import PruneWorkers
 from treadle_server.errors import TooManyRequests
 from treadle_server.services import retention
 from treadle_server.services.retention import EVERY, Retention, RetentionWalk, StepPace, cutoffs_of
 from treadle_server.settings import DAY, Settings
+from treadle_server.store.tables import workers
 from treadle_server.store.transaction import prune
 
 pytestmark = pytest.mark.anyio
@@ -101,6 +106,46 @@ async def test_the_service_removes_what_is_past_its_time_in_one_walk_and_then_re
     assert len(pauses) == 2
     assert await left(shop) == {failed.id, young.id}
     assert old.id not in await left(shop)
+
+
+@pytest.mark.parametrize("failed_seconds", [90 * DAY, 0])
+async def test_a_worker_is_forgotten_that_was_lost_before_all_that_is_kept_e12(shop, clock, failed_seconds) -> None:
+    """The rows of lost workers stayed for ever, in each list of workers too."""
+    service = Retention(shop.engine, Settings(retention_failed_seconds=failed_seconds).retention)
+    old = await shop.worker()
+    clock.advance(2 * DAY)
+    await shop.engine.run(SweepWorkers(timeout=DAY))
+    clock.advance(45 * DAY)
+    young = await shop.worker()
+    clock.advance(44 * DAY)
+    await shop.engine.run(SweepWorkers(timeout=DAY))
+    back = await shop.worker()
+
+    await service.turn()
+    assert await _workers(shop) == {old, young, back}
+    clock.advance(2 * DAY)
+    await service.turn()
+    await service.turn()
+
+    assert await _workers(shop) == ({young, back} if failed_seconds else {old, young, back})
+
+
+async def test_a_worker_that_has_come_back_meanwhile_or_holds_something_is_not_forgotten_e12(shop, clock) -> None:
+    worker = await shop.worker()
+    await shop.submit()
+    [task] = await shop.claim(worker)
+    assert await shop.engine.run(PruneWorkers(ids=[worker], before=clock.now() + timedelta(1))) == 0
+    async with shop.engine.store.write() as tx:
+        await tx.connection.execute(update(workers).values(state="lost", lost_at=clock.now()))
+
+    gone = await shop.engine.run(PruneWorkers(ids=[worker], before=clock.now() + timedelta(1)))
+
+    assert (gone, await _workers(shop), (await shop.get(task.id)).worker_id) == (0, {worker}, worker)
+
+
+async def _workers(shop: Shop) -> set[str]:
+    async with shop.engine.store.read() as connection:
+        return set((await connection.execute(select(workers.c.id))).scalars())
 
 
 async def test_who_submits_goes_first_when_the_writer_is_full_e12(shop, monkeypatch) -> None:

@@ -1,18 +1,22 @@
-"""Retention: removes ended tasks whose retention is over, oldest first, in steps small enough not to disturb others."""
+"""Retention: removes ended tasks whose retention is over, oldest first, in steps small enough not to disturb others.
+
+So it does with the rows of workers that were lost before all of that.
+"""
 
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from time import perf_counter
 
-from treadle.wire.status import Status
+from treadle.wire.status import TERMINAL, Status
 from treadle_server.artifacts.objects import Objects
-from treadle_server.engine.commands.prune import PruneTasks
+from treadle_server.engine.commands.prune import PruneTasks, PruneWorkers
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import TooManyRequests
 from treadle_server.services.base import EngineService
-from treadle_server.store.transaction.prune import Cutoffs, Pruning, Removed, candidates, last_before
+from treadle_server.store.transaction.prune import Cutoffs, Pruning, Removed, candidates, last_before, lost_workers
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +44,9 @@ LEAST_ROWS = 5
 """With fewer the cost of the commit would dominate; a step ends when its time is up anyway."""
 
 MOST_ROWS = 400
+
+MOST_WORKERS = 200
+"""Most rows of lost workers that are removed after a walk."""
 
 
 class StepPace:
@@ -143,4 +150,16 @@ class Retention(EngineService):
         if gone := self._walk.removed.total():
             log.info("removed %d ended tasks whose retention was over", gone)
         self._walk = None
+        await self._forget_workers()
         return EVERY
+
+    async def _forget_workers(self) -> None:
+        """Remove workers that were lost longer ago than any ended task is kept; none if some are kept for ever."""
+        if self._ages.keys() < TERMINAL:
+            return
+        before = self._engine.clock.now() - max(self._ages.values())
+        async with self._engine.store.read() as connection:
+            ids = await lost_workers(connection, before, most=MOST_WORKERS)
+        if ids:
+            with suppress(TooManyRequests):  # the next walk comes by
+                await self._engine.run(PruneWorkers(ids=ids, before=before))

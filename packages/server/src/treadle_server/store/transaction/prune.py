@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, exists, func, literal, not_, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle.wire.ids import TaskId
-from treadle.wire.status import OPEN, TERMINAL, Status
+from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.status import OPEN, TERMINAL, Status, WorkerState
 from treadle_server.store.arrivals import first_since
 from treadle_server.store.base import LostUpdate, Tx
 from treadle_server.store.bound_lists import is_among
@@ -27,6 +27,7 @@ from treadle_server.store.tables import (
     task_logs,
     tasks,
     webhook_deliveries,
+    workers,
 )
 from treadle_server.store.task_rows import STATUS
 from treadle_server.store.transaction.artifacts import locations_of_tasks
@@ -64,6 +65,12 @@ class Removed(NamedTuple):
     """How many lines it logged; not counted beyond `MOST_LINES` + 1."""
     has_artifacts: bool
     flow_id: str | None = None
+
+
+async def lost_workers(connection: AsyncConnection, before: datetime, *, most: int) -> list[WorkerId]:
+    """Return up to `most` workers that were lost before the instant."""
+    lost = select(workers.c.id).where(workers.c.state == WorkerState.LOST, workers.c.lost_at < before).limit(most)
+    return list((await connection.execute(lost)).scalars())
 
 
 def _named(cutoffs: Cutoffs) -> dict[str, datetime]:
