@@ -35,6 +35,7 @@ ONE_HOST = "an HTTP/1.1 request must have exactly one Host header (RFC 9112, 3.2
         (b"GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, ONE_HOST),
         (b"GET /v1/session HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", 400, ONE_HOST),
         (b"no request\r\n\r\n", 400, "Invalid HTTP request received."),
+        (b"CONNECT example.org:443 HTTP/1.1\r\nHost: a\r\n\r\n", 400, "Invalid HTTP request received."),
         (
             b"GET /healthz HTTP/1.1\r\nHost: a\r\na: " + b"a" * 9000,
             431,

@@ -147,9 +147,10 @@ class HttpConnection(HoldsPlace, Refuses, InTurns, HttpToolsProtocol):
         if self.parser.get_http_version() == "1.1" and [name for name, _ in self.headers].count(b"host") != 1:
             self._wrong = "an HTTP/1.1 request must have exactly one Host header (RFC 9112, 3.2)"
             raise _NoRequest
-        self._phase, self._header_bytes = "body", 0
+        self._header_bytes = 0
         self._disarm()
-        super().on_headers_complete()
+        super().on_headers_complete()  # which raises where the target is none of a server's, as with CONNECT
+        self._phase = "body"
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._begun = cycle
