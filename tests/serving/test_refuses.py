@@ -28,6 +28,13 @@ async def answer_to(served: Served, sent: bytes) -> bytes:
 ONE_HOST = "an HTTP/1.1 request must have exactly one Host header (RFC 9112, 3.2)"
 
 
+WEBSOCKET = (
+    b"GET /v1/session HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+)
+NO_BODY = "a request for a websocket must have no body"
+
+
 @pytest.mark.parametrize(
     ("sent", "status", "detail"),
     [
@@ -36,6 +43,10 @@ ONE_HOST = "an HTTP/1.1 request must have exactly one Host header (RFC 9112, 3.2
         (b"GET /v1/session HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", 400, ONE_HOST),
         (b"no request\r\n\r\n", 400, "Invalid HTTP request received."),
         (b"CONNECT example.org:443 HTTP/1.1\r\nHost: a\r\n\r\n", 400, "Invalid HTTP request received."),
+        (WEBSOCKET + b"Content-Length: 5\r\n\r\n", 400, NO_BODY),
+        (WEBSOCKET + b"Content-Length: 5\r\n\r\nhello", 400, NO_BODY),
+        (WEBSOCKET + b"a: b\r\n" * 200 + b"\r\n", 431, "a request for a websocket may have 128 headers at most"),
+        (WEBSOCKET + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, NO_BODY),
         (
             b"GET /healthz HTTP/1.1\r\nHost: a\r\na: " + b"a" * 9000,
             431,

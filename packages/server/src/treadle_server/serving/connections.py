@@ -191,6 +191,8 @@ class HttpConnection(HoldsPlace, Refuses, InTurns, HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection over to the websocket's protocol, which is counted instead."""
+        if self.refuse_websocket():
+            return
         self._leave()
         self.expect_reading(is_expected=False)
         super().handle_websocket_upgrade()

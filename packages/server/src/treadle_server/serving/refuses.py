@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import orjson
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+from websockets.http11 import MAX_NUM_HEADERS
 
 from treadle_server.api.problems import MEDIA_TYPE
 from treadle_server.serving.slow_readers import EndsSlowReaders
@@ -17,6 +18,7 @@ class Refuses(EndsSlowReaders):
     """An HTTP connection that answers errors itself when there is no request for the application to answer."""
 
     cycle: RequestResponseCycle
+    headers: list[tuple[bytes, bytes]]
     address: str
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -37,6 +39,18 @@ class Refuses(EndsSlowReaders):
             self.transport.abort()
         else:
             self.refuse(status, why)
+
+    def refuse_websocket(self) -> bool:
+        """Refuse a request for a websocket that `websockets` can't parse, and return True; nothing would answer it."""
+        given = self.headers
+        if any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in given):
+            self.refuse_request(HTTPStatus.BAD_REQUEST, "a request for a websocket must have no body")
+            return True
+        if len(given) > MAX_NUM_HEADERS:
+            why = f"a request for a websocket may have {MAX_NUM_HEADERS} headers at most"
+            self.refuse_request(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, why)
+            return True
+        return False
 
     def refuse(self, status: HTTPStatus, why: str, more: str = "") -> None:
         """Answer with the problem, and close the connection; `more` are further header lines."""
