@@ -11,7 +11,9 @@ from treadle_server.private import FILE
 @contextmanager
 def in_use(directory: Path) -> Iterator[None]:
     """Show others during the block that a server uses the directory; where nothing can be written, do nothing."""
-    file = _locked(directory, is_shared=True)
+    file = None
+    with suppress(BlockingIOError):  # another server asks at this moment whether it is in use
+        file = _locked(directory, is_shared=True)
     try:
         yield
     finally:
@@ -39,8 +41,7 @@ def _locked(directory: Path, *, is_shared: bool) -> int | None:
     except OSError:
         return None
     try:
-        # Whoever asks whether it is in use lets go at once.
-        fcntl.flock(file, fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except OSError as error:
         os.close(file)
         if isinstance(error, BlockingIOError):
