@@ -73,6 +73,7 @@ async def test_what_ran_and_ended_before_its_answer_was_missed_does_not_run_once
 
         asking = asyncio.ensure_future(getattr(far, verb)(handle.id))
         await until(lambda: client.get(handle.id), lambda item: (item.run_id, item.status) == (1, Status.FAILED))
+        await wire.is_met.wait()  # the run may end before the answer has come that far
         await wire.restore()
 
         assert (await asking).run_id == 1
