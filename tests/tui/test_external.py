@@ -85,6 +85,27 @@ class _Screen:
     batch_update = suspend = nullcontext
 
 
+async def test_a_program_that_ends_just_as_a_dashboard_closes_is_not_killed_any_more() -> None:
+    """It was a traceback on the terminal."""
+
+    class Ending:
+        returncode: int | None = None
+
+        def terminate(self) -> None:
+            pass
+
+        async def wait(self) -> None:
+            self.returncode = 0
+            raise asyncio.CancelledError
+
+        def kill(self) -> None:
+            raise ProcessLookupError
+
+    await external._end(ending := Ending())  # type: ignore[arg-type]
+
+    assert ending.returncode == 0
+
+
 @pytest.mark.parametrize("times", [2, 3, 5])
 async def test_a_program_that_will_not_end_does_not_outlive_a_dashboard_in_a_hurry(times: int, tmp_path: Path) -> None:
     stubborn = (

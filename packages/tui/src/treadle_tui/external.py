@@ -8,7 +8,7 @@ import signal
 import tempfile
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from textual.app import App, SuspendNotSupported
@@ -107,7 +107,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         try:
             await process.wait()
         except asyncio.CancelledError:
-            process.kill()
+            with suppress(ProcessLookupError):  # it may just have ended
+                process.kill()
 
 
 @contextmanager

@@ -81,8 +81,9 @@ class Child:
             try:
                 reader, writer = await asyncio.open_connection(sock=ours)
             except BaseException:
-                # The caller is gone, and nobody else knows of the process.
-                process.kill()
+                # The caller is gone, and nobody else knows of the process, which may have ended too.
+                with suppress(ProcessLookupError):
+                    process.kill()
                 await process.wait()
                 raise
             undone.pop_all()
