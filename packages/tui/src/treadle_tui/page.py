@@ -7,6 +7,7 @@ from typing import Any
 
 from textual_serve.app_service import AppService
 
+from treadle.wire.shown import clean_lines
 from treadle_tui.typed import Typed
 
 GRACE_SECONDS = 5.0
@@ -36,7 +37,7 @@ class PageProcess(AppService):
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         _, complaint = await asyncio.gather(self._show(self._process.stdout), self._process.stderr.read())
-        sys.stderr.write(complaint.decode(errors="replace"))
+        sys.stderr.write(clean_lines(complaint.decode(errors="replace"), indent=""))
         await self.remote_close()
 
     async def _show(self, drawn: asyncio.StreamReader) -> None:
