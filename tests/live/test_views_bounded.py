@@ -11,6 +11,7 @@ from tests.engine.conftest import Shop
 from tests.schedules.conftest import Ticker
 from treadle.wire.schedules import ScheduleItem
 from treadle.wire.tasks import RunItem
+from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.steps import StepReport
 from treadle_server.engine.engine import Engine
 from treadle_server.live import views
@@ -106,17 +107,23 @@ async def test_a_schedules_large_payload_is_left_out_and_those_behind_what_all_m
     assert (told["third"].options, told["second"].payload) == ({"priority": 3}, {"text": "x" * 70})
 
 
+async def three_steps_of(shop: Shop) -> Task:
+    """Return a task that has kept its first, second and third step."""
+    worker = await shop.worker()
+    await shop.submit()
+    [task] = await shop.claim(worker)
+    await shop.report(task, "started")
+    for name in ("first", "second", "third"):
+        await shop.report(task, "step", step=StepReport(name=name), result="1")
+    return task
+
+
 async def test_f4_a_tasks_last_steps_are_among_its_events(
     engine: Engine, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F4: the dashboard draws them into the task's timeline."""
     monkeypatch.setattr(views, "MOST_STEPS", 2)
-    worker = await shop.worker()
-    [task] = await shop.submit()
-    [claimed] = await shop.claim(worker)
-    await shop.report(claimed, "started")
-    for name in ("first", "second", "third"):
-        await shop.report(claimed, "step", step=StepReport(name=name), result="1")
+    task = await three_steps_of(shop)
 
     [row] = await rows_of(engine, TaskView(task.id, lambda: START))
 
@@ -126,12 +133,7 @@ async def test_f4_a_tasks_last_steps_are_among_its_events(
 
 async def test_f4_of_a_task_with_many_steps_only_the_last_are_read(engine: Engine, shop: Shop) -> None:
     """F4: with 5,000 each change of a task that somebody looked at held the server up for 0.1 s."""
-    worker = await shop.worker()
-    [task] = await shop.submit()
-    [claimed] = await shop.claim(worker)
-    await shop.report(claimed, "started")
-    for name in ("first", "second", "third"):
-        await shop.report(claimed, "step", step=StepReport(name=name), result="1")
+    task = await three_steps_of(shop)
 
     async with engine.store.read() as connection:
         read = [await read_steps.outline(connection, task.seq, most=most) for most in (2, None)]

@@ -220,8 +220,7 @@ class HttpChannel:
             is_again, is_first = is_first and stands_still, False
             if is_again:
                 continue
-            left = since + (self._patience if self._has_answered else self._first_patience) - loop.time()
-            if left <= 0:
+            if (left := since + (self._patience if self._has_answered else self._first_patience) - loop.time()) <= 0:
                 raise as_one(errors)
             self._waits.say(as_one(errors), "trying again")
             await asyncio.sleep(min(delay, left))
