@@ -38,6 +38,25 @@ async def test_a_lease_is_counted_from_before_the_renewal_was_sent(monkeypatch: 
     assert held.stop == "cancel"
 
 
+def test_a_heartbeat_names_no_lease_that_is_less_than_half_a_pace_old_e4(monkeypatch: pytest.MonkeyPatch) -> None:
+    """L1: hundreds of short runs would be renewed that have ended when the heartbeat is read."""
+    shown = [100.0]
+    monkeypatch.setattr(lease, "monotonic", lambda: shown[-1])
+    leases = Leases(lambda _: asyncio.sleep(0, {}))
+    named: list[list[str]] = []
+    for name, seconds, since in (("new", 60, 100), ("short", 3, 100), ("spent", 60, 100), ("old", 60, 99)):
+        leases.add({"id": name, "run_id": 0, "seconds_left": seconds}, since)
+    leases.held["spent", 0].usage = 1.0
+
+    for moment in (100.4, 100.5):
+        shown.append(moment)
+        named.append([run["task_id"] for run in leases.body()["tasks"]])
+
+    assert leases.pace == 1.0
+    assert named == [["spent", "old"], ["new", "short", "spent", "old"]]
+    assert [run["task_id"] for run in leases.body(leases.held["new", 0])["tasks"]] == ["new"]
+
+
 async def test_the_code_of_a_target_is_stopped_before_its_lease_ends() -> None:
     """G5."""
     stopped = asyncio.Event()
@@ -86,6 +105,25 @@ async def test_a_worker_that_is_not_open_sends_no_heartbeat_and_says_nothing_of_
 
     assert beats[0]
     assert caplog.records == []
+    beating.cancel()
+
+
+async def test_a_heartbeat_that_is_asked_for_names_all_that_is_held() -> None:
+    """It asks whether the runs may go on: one that was just claimed may have been cancelled too."""
+    bodies: list[dict[str, Any]] = []
+
+    async def beat(body: dict[str, Any]) -> dict[str, Any]:
+        bodies.append(body)
+        return {}
+
+    leases, online = Leases(beat), asyncio.Event()
+    online.set()
+    leases.add({"id": "t", "run_id": 0, "seconds_left": 60}, monotonic())
+    leases.beat_now()
+    beating = asyncio.create_task(leases.run(online))
+    await until(lambda: bodies, pause=0)
+
+    assert bodies[0] == {"tasks": [REF]}
     beating.cancel()
 
 

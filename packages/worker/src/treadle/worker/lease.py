@@ -170,11 +170,14 @@ class Leases:
         return [held.ref for held in list(self.held.values())]
 
     def body(self, *only: Held) -> dict[str, Any]:
-        """Return a heartbeat that renews every run that is held, or `only` some."""
-        tasks = [
-            held.ref if held.usage is None else held.ref | {"usage": held.usage}
-            for held in only or list(self.held.values())
-        ]
+        """Return a heartbeat that renews what is held, except leases less than half a pace old; or `only` some.
+
+        Of 10,000 tasks that end within milliseconds, each heartbeat would otherwise name hundreds that have ended when
+        it is read, and take the server as long as their claims: 50 ms in every 2 s of a drain on PostgreSQL.
+        """
+        now, settled = monotonic(), self.pace / 2
+        named = only or [held for held in list(self.held.values()) if _is_due(held, now, settled)]
+        tasks = [held.ref if held.usage is None else held.ref | {"usage": held.usage} for held in named]
         return {"tasks": tasks, "draining": True} if self.is_draining else {"tasks": tasks}
 
     @property
@@ -187,7 +190,7 @@ class Leases:
         return max(QUICKEST_BEAT, min(BUSY_BEAT_SECONDS, self.idle_beat, shortest / 3))
 
     def beat_now(self) -> None:
-        """Send a heartbeat at the next turn of the event loop, not at the next interval."""
+        """Send a heartbeat for all runs at the next turn of the event loop, not at the next interval."""
         self._now.set()
 
     async def run(self, online: asyncio.Event) -> None:
@@ -206,11 +209,12 @@ class Leases:
                 if not self.held and monotonic() - self.last_beat < self.idle_beat:
                     continue
             await online.wait()
+            is_asked = self._now.is_set()
             self._now.clear()
-            await self.beat()
+            await self.beat(*(self.held.values() if is_asked else ()))
 
     async def beat(self, *only: Held) -> bool:
-        """Send one heartbeat, for all runs or `only` some, and apply its answer; return whether one came."""
+        """Send one heartbeat, as `body` has it, and apply its answer; return whether one came."""
         sent = monotonic()
         try:
             async with asyncio.timeout(SILENCE):
@@ -284,6 +288,11 @@ class Leases:
         if held.stop_code is not None:
             held.stop_code()
             asyncio.get_running_loop().call_later(LATE, _tell_of_late, held)
+
+
+def _is_due(held: Held, now: float, settled: float) -> bool:
+    """Return whether a heartbeat names the run: its lease has run for `settled` seconds, or it has usage to report."""
+    return held.usage is not None or held.expires - now <= held.length - settled
 
 
 def _tell_of_late(held: Held) -> None:
