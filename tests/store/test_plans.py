@@ -14,7 +14,7 @@ from treadle_server.store.read import steps as steps_of
 from treadle_server.store.tables import tasks
 from treadle_server.store.transaction import lock_order
 from treadle_server.store.transaction.counts import fold_counts
-from treadle_server.store.transaction.heads import HEADS_OF_LANE, heads_of_lanes
+from treadle_server.store.transaction.heads import BEHIND, HEADS_OF_LANE, heads_of_lanes
 from treadle_server.store.transaction.load import _FINDERS, _tasks_by_id, _tasks_of_workers
 from treadle_server.store.transaction.promotions import DUE_BY_SEQ, DUE_SEQS, due_statement
 from treadle_server.store.transaction.targets import _claimable, _states
@@ -75,6 +75,31 @@ async def test_the_head_of_a_queue_is_read_along_its_index_and_never_sorted(shop
     assert "ix_tasks_queue" in steps
     assert _is_indexed(steps)
     assert "Sort" not in steps
+
+
+async def test_a_queue_is_read_on_from_a_place_and_not_over_what_is_before_it(shop, clock) -> None:
+    """What was taken is still in PostgreSQL's index until it is cleaned: each read went over all of it."""
+    now = clock.now()
+    place = {"lane": 1, "priority": 5, "due_at": now, "seq": 7}
+    places = {"lanes": [1], "prioritys": [5], "due_ats": [now], "seqs": [7]}
+    async with shop.engine.store.write() as tx:
+        as_urgent, less_urgent = [
+            await plan(
+                tx,
+                behind.statement if tx.dialect == "sqlite" else behind.postgres,
+                place | places | {"most": 100, "now": now, "heaviest": 9},
+            )
+            for behind in BEHIND
+        ]
+
+    if tx.dialect == "sqlite":
+        told = ("(lane=? AND blocked=? AND priority=? AND due_at>?)", "(lane=? AND blocked=? AND priority<?)")
+    else:
+        told = ("(priority = anon_1.priority) AND (ROW(due_at, seq) > ROW(", "(priority < anon_1.priority)")
+    for steps, place_told in zip((as_urgent, less_urgent), told, strict=True):
+        assert any(place_told in line and "Filter" not in line for line in steps.splitlines()), steps
+        assert _is_indexed(steps)
+        assert "Sort" not in steps
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The heads of the queues, which a claim reads. Each lane is read along its partial index, without sorting."""
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -117,13 +117,30 @@ async def heads(
     return found
 
 
-def _after_place() -> Select[Any]:
+_PLACE = ("lane", "priority", "due_at", "seq")
+"""The columns that make a task's place."""
+
+_Behind = Callable[[Any], ColumnElement[bool]]
+"""Which tasks of the lane are behind a place, of which the columns are given."""
+
+
+def _as_urgent(place: Any) -> ColumnElement[bool]:
+    same = tasks.c.priority == place["priority"]
+    return and_(same, tuple_(tasks.c.due_at, tasks.c.seq) > tuple_(place["due_at"], place["seq"]))
+
+
+def _less_urgent(place: Any) -> ColumnElement[bool]:
+    is_less: ColumnElement[bool] = tasks.c.priority < place["priority"]
+    return is_less
+
+
+def _after_place(behind: _Behind) -> Select[Any]:
     """Return SQLite's statement, which reads on after a place in one `lane`."""
-    last = {name: bindparam(name, type_=tasks.c[name].type) for name in _PLACE}
-    return _head_of(last["lane"]).where(_is_behind(last))
+    place = {name: bindparam(name, type_=tasks.c[name].type) for name in _PLACE}
+    return _head_of(place["lane"]).where(behind(place))
 
 
-def _after_places() -> Select[Any]:
+def _after_places(behind: _Behind) -> Select[Any]:
     """Return PostgreSQL's statement, which reads on after a place in each of several lanes."""
     arrays = [bindparam(f"{name}s", type_=ARRAY(tasks.c[name].type)) for name in _PLACE]
     places = (
@@ -131,25 +148,18 @@ def _after_places() -> Select[Any]:
         .table_valued(*(column(name, tasks.c[name].type) for name in _PLACE), name="last")
         .render_derived()
     )
-    head = _head_of(places.c.lane).where(_is_behind(places.c)).lateral("head")
+    head = _head_of(places.c.lane).where(behind(places.c)).lateral("head")
     return select(*head.c).select_from(places.join(head, true()))
 
 
-_PLACE = ("lane", "priority", "due_at", "seq")
-"""The columns that make a task's place."""
+BEHIND = [
+    Prepared(_after_place(behind), _after_places(behind), is_independent=True) for behind in (_as_urgent, _less_urgent)
+]
+"""What is behind a place, in the queue's order.
 
-
-def _is_behind(last: Any) -> ColumnElement[bool]:
-    return and_(
-        tasks.c.priority <= last["priority"],
-        or_(
-            tasks.c.priority < last["priority"],
-            tuple_(tasks.c.due_at, tasks.c.seq) > tuple_(last["due_at"], last["seq"]),
-        ),
-    )
-
-
-_after = Prepared(_after_place(), _after_places(), is_independent=True)
+Each is a range of the index of its own. In one condition, they would be read from the first task as urgent on: over
+what is already known, and on PostgreSQL over the entries of all that was taken since it last cleaned the index.
+"""
 
 
 async def heads_after(tx: Tx, last: Mapping[int, Task], most: int, now: datetime) -> dict[int, list[Task]]:
@@ -158,18 +168,27 @@ async def heads_after(tx: Tx, last: Mapping[int, Task], most: int, now: datetime
     For an exclusive writer: nothing is locked, and targets are not checked.
     """
     found: dict[int, list[Task]] = {lane: [] for lane in last}
-    if tx.dialect == "sqlite":
-        for lane, task in last.items():
-            place = {"lane": lane, "priority": task.priority, "due_at": task.due_at, "seq": task.seq}
-            rows = await _after.rows(tx, **place, most=most, now=now, heaviest=MOST_WEIGHT)
-            found[lane] = HEADS.of_sqlite(rows)
-        return found
+    for statement in BEHIND:
+        left = {lane: task for lane, task in last.items() if len(found[lane]) < most}
+        for task in await _read_behind(tx, statement, left, most, now) if left else ():
+            if len(found[task.lane]) < most:
+                found[task.lane].append(task)
+    return found
+
+
+async def _read_behind(tx: Tx, statement: Prepared, last: Mapping[int, Task], most: int, now: datetime) -> list[Task]:
+    bounds = {"most": most, "now": now, "heaviest": MOST_WEIGHT}
     places = [(lane, task.priority, task.due_at, task.seq) for lane, task in last.items()]
+    if tx.dialect == "sqlite":
+        rows = [
+            row
+            for place in places
+            for row in await statement.rows(tx, **dict(zip(_PLACE, place, strict=True)), **bounds)
+        ]
+        return HEADS.of_sqlite(rows)
     names = (f"{name}s" for name in _PLACE)
     arrays = dict(zip(names, (list(values) for values in zip(*places, strict=True)), strict=True))
-    for task in HEADS.of_postgres(await _after.rows(tx, **arrays, most=most, now=now, heaviest=MOST_WEIGHT)):
-        found[task.lane].append(task)
-    return found
+    return HEADS.of_postgres(await statement.rows(tx, **arrays, **bounds))
 
 
 @cache
