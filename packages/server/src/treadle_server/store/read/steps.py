@@ -4,11 +4,11 @@ from collections.abc import Collection, Sequence
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Text, cast, func, select
+from sqlalchemy import Select, Text, bindparam, cast, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle_server.domain.steps import STEP_FIELDS, Step
-from treadle_server.store.bound_lists import is_among
+from treadle_server.store.bound_lists import is_among, is_found_by
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.read.shown import fitting
 from treadle_server.store.sqlite.writer import Statements
@@ -35,19 +35,13 @@ async def of_task(connection: AsyncConnection, task_seq: int, *, first: int, mos
 async def of_tasks(
     connection: Statements, seqs: Collection[int], *, most_each: int, most_in_all: int
 ) -> dict[int, list[Step]]:
-    """Return all steps of many tasks, by the task's `seq`, with two statements in all.
+    """Return all steps of many tasks, by the task's `seq`.
 
-    Tasks whose results have more than `most_each` characters are left out, as are those that would take the sum over
-    `most_in_all`.
+    Tasks whose results have more than `most_each` characters are left out, and the largest of the others until all
+    together have no more than `most_in_all`.
     """
-    chosen, total = [], 0
-    for seq, size in await SIZES_OF_MANY.rows_on(connection, seqs=seqs):
-        if size <= most_each and total + size <= most_in_all:
-            chosen.append(seq)
-            total += size
-    if not chosen:
-        return {}
-    found = map(_step_of, await ALL_OF_MANY.rows_on(connection, seqs=chosen))
+    bounds = {"most_each": most_each, "most_in_all": most_in_all}
+    found = map(_step_of, await OF_MANY.rows_on(connection, seqs=seqs, **bounds))
     return {seq: list(steps) for seq, steps in groupby(found, key=lambda step: step.task_seq)}
 
 
@@ -64,16 +58,21 @@ def _step_of(row: Sequence[Any]) -> Step:
     return step
 
 
-SIZES_OF_MANY = Prepared(
-    select(_c.task_seq, func.sum(_SIZE))
-    .where(is_among(_c.task_seq, "seqs"))
-    .group_by(_c.task_seq)
-    .order_by(_c.task_seq)
-)
-"""The number of characters of each task's results, for the tasks `seqs`."""
+def _of_many() -> Select[Any]:
+    size = func.sum(_SIZE)
+    sizes = (
+        select(_c.task_seq, func.sum(size).over(order_by=(size, _c.task_seq)).label("in_all"))
+        .where(is_among(_c.task_seq, "seqs"))
+        .group_by(_c.task_seq)
+        .having(size <= bindparam("most_each"))
+        .subquery()
+    )
+    small = select(sizes.c.task_seq).where(sizes.c.in_all <= bindparam("most_in_all"))
+    return select(*_COLUMNS).where(is_found_by(_c.task_seq, small)).order_by(_c.task_seq, _c.number)
 
-ALL_OF_MANY = Prepared(select(*_COLUMNS).where(is_among(_c.task_seq, "seqs")).order_by(_c.task_seq, _c.number))
-"""The steps of the tasks `seqs`, task by task."""
+
+OF_MANY = Prepared(_of_many())
+"""The steps of the tasks `seqs`, task by task, as far as their results are small enough."""
 
 
 async def outline(connection: AsyncConnection, task_seq: int, *, most: int | None = None) -> list[Step]:
