@@ -7,7 +7,8 @@ import pytest
 
 from tests.worker.fakes import fake_server
 from tests.worker.jobs import double
-from treadle import Worker
+from treadle import Client, Worker
+from treadle.worker.lease import Held, Leases
 
 pytestmark = pytest.mark.anyio
 
@@ -38,3 +39,21 @@ async def test_an_opening_whose_answer_can_not_be_read_is_told_and_tried_again(
 
     assert "the worker is not open yet: the server's answer can't be read" in caplog.text
     assert not [record for record in caplog.records if record.exc_info]
+
+
+async def test_heartbeats_know_whether_the_server_pushes_what_has_to_stop_l1(
+    client: Client, either: Any, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over plain HTTP nothing else says it, so each of them asks about all that runs."""
+    seen: list[bool] = []
+    add = Leases.add
+
+    def seen_by(leases: Leases, claim: dict[str, Any], since: float) -> Held:
+        seen.append(leases.gets_pushes)
+        return add(leases, claim, since)
+
+    monkeypatch.setattr(Leases, "add", seen_by)
+    async with either(double):
+        assert await (await double.submit(4)).result(timeout=60) == 8
+
+    assert seen == ["socket" in request.node.callspec.id]

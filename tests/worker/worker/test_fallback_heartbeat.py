@@ -1,6 +1,7 @@
 """What the heartbeat beside the loop says of a server that does not take it."""
 
 import http.server
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from treadle.clock import monotonic
 from treadle.wire.log_lines import bound, bound_now
 from treadle.worker.fallback_heartbeat import FallbackHeartbeat
 from treadle.worker.lease import Leases
@@ -82,6 +84,20 @@ def test_a_server_that_takes_none_is_not_the_only_one_that_is_asked(caplog: pyte
 
     assert beaten == [1]
     assert len(caplog.records) == 1
+
+
+def test_the_heartbeat_beside_a_blocked_loop_names_all_that_is_held_l1(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop hears of no push, and the run that was claimed last may be the one that has to stop."""
+    leases = Leases(no_beat)
+    leases.gets_pushes = True
+    leases.add({"id": "t", "run_id": 3, "seconds_left": 60}, monotonic())
+    fallback = FallbackHeartbeat(leases, ("http://127.0.0.1:1",), "token", worker_id=lambda: "w", apply=lambda *_: None)
+    sent: list[bytes] = []
+    monkeypatch.setattr(fallback, "_patch", lambda _way, _path, body: sent.append(body) or {})
+
+    fallback._beat()
+
+    assert json.loads(sent[0]) == {"tasks": [{"task_id": "t", "run_id": 3}]}
 
 
 def test_a_server_that_is_not_there_is_said_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -38,23 +38,30 @@ async def test_a_lease_is_counted_from_before_the_renewal_was_sent(monkeypatch: 
     assert held.stop == "cancel"
 
 
-def test_a_heartbeat_names_no_lease_that_is_less_than_half_a_pace_old_e4(monkeypatch: pytest.MonkeyPatch) -> None:
-    """L1: hundreds of short runs would be renewed that have ended when the heartbeat is read."""
+@pytest.mark.parametrize(("gets_pushes", "named_at"), [(False, 100.5), (True, 110.0)])
+def test_a_heartbeat_names_what_is_due_and_not_what_was_just_claimed_e4(
+    monkeypatch: pytest.MonkeyPatch, gets_pushes: bool, named_at: float
+) -> None:
+    """L1: each lease is renewed twice before it can end, and what ends within milliseconds is never named."""
     shown = [100.0]
     monkeypatch.setattr(lease, "monotonic", lambda: shown[-1])
     leases = Leases(lambda _: asyncio.sleep(0, {}))
-    named: list[list[str]] = []
-    for name, seconds, since in (("new", 60, 100), ("short", 3, 100), ("spent", 60, 100), ("old", 60, 99)):
-        leases.add({"id": name, "run_id": 0, "seconds_left": seconds}, since)
+    leases.gets_pushes = gets_pushes
+    for name, seconds in (("long", 60), ("short", 3), ("spent", 60)):
+        leases.add({"id": name, "run_id": 0, "seconds_left": seconds}, shown[-1])
     leases.held["spent", 0].usage = 1.0
 
-    for moment in (100.4, 100.5):
-        shown.append(moment)
-        named.append([run["task_id"] for run in leases.body()["tasks"]])
+    def named() -> list[str]:
+        return [run["task_id"] for run in leases.body()["tasks"]]
 
-    assert leases.pace == 1.0
-    assert named == [["spent", "old"], ["new", "short", "spent", "old"]]
-    assert [run["task_id"] for run in leases.body(leases.held["new", 0])["tasks"]] == ["new"]
+    assert leases.pace == 1.0, "a third of the shortest lease"
+    for moment, expected in ((100.4, {"spent"}), (100.5, {"spent", "short"})):
+        shown.append(moment)
+        assert set(named()) - {"long"} == expected
+    for moment in (100.4, 100.5, 109.9, 110.0):
+        shown.append(moment)
+        assert ("long" in named()) is (moment >= named_at)
+    assert [run["task_id"] for run in leases.body(leases.held["long", 0])["tasks"]] == ["long"]
 
 
 async def test_the_code_of_a_target_is_stopped_before_its_lease_ends() -> None:

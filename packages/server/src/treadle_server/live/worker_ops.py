@@ -214,7 +214,8 @@ async def beat(session: Session, fields: dict[str, Any]) -> Reply:
     """Accept a heartbeat, and return what it renewed and what has to stop. Raises `WorkerNotFound` before `open`."""
     worker_id = _worker_of(session)
     given = values.validate(Heartbeat, fields)
-    if given.tasks == [] and not given.stopped and given.draining is None:
+    is_idle = given.tasks == [] and not (session.slot is not None and session.slot.held)
+    if is_idle and not given.stopped and given.draining is None:
         # It renews nothing, and can wait to be written together with others.
         await session.live.idle_beats.turn()
     if given.draining is not None:

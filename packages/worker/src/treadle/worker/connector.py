@@ -275,6 +275,7 @@ class Connector:
                     break
             await asyncio.sleep(delay)
         self._link = link
+        self._leases.gets_pushes = isinstance(link, SocketLink)
         self.has_opened = True
         self._online.set()
         self._runner.start_waiting()
