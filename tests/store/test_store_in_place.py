@@ -55,6 +55,24 @@ async def test_f4_steps_are_read_in_place_as_they_are_beside(shop: Shop) -> None
         assert turns_of(in_place(shop, seqs)) == beside
 
 
+async def test_f4_steps_whose_results_are_too_long_for_one_task_or_in_all_are_left_out(shop: Shop) -> None:
+    long, short, none = await with_steps(shop, f'"{"ü" * 30}"', "12345", "null")
+    found: dict[tuple[int, int], set[int]] = {}
+    async with shop.engine.store.read_in_place() as connection:
+        for bounds in ((31, 100), (32, 100), (32, 40), (5, 8), (32, 3)):
+            kept = await of_tasks(connection, [long, short, none], most_each=bounds[0], most_in_all=bounds[1])
+            found[bounds] = set(kept)
+
+    # Of results that are too long in all, the longest are left out.
+    assert found == {
+        (31, 100): {short, none},
+        (32, 100): {long, short, none},
+        (32, 40): {short, none},
+        (5, 8): {none},
+        (32, 3): set(),
+    }
+
+
 async def test_f4_in_place_is_read_what_is_committed_while_another_transaction_is_open(shop: Shop) -> None:
     seqs = await with_steps(shop, "1")
 
