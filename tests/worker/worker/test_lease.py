@@ -47,7 +47,7 @@ def test_a_heartbeat_names_what_is_due_and_not_what_was_just_claimed_e4(
     monkeypatch.setattr(lease, "monotonic", lambda: shown[-1])
     leases = Leases(lambda _: asyncio.sleep(0, {}))
     leases.gets_pushes = gets_pushes
-    for name, seconds in (("long", 60), ("short", 3), ("spent", 60)):
+    for name, seconds in (("long", 600), ("short", 3), ("spent", 60)):
         leases.add({"id": name, "run_id": 0, "seconds_left": seconds}, shown[-1])
     leases.held["spent", 0].usage = 1.0
 

@@ -23,6 +23,9 @@ Stop = Literal["cancel", "pause", "gone", "timeout", "shutdown", "lease"]
 QUICKEST_BEAT = 0.1
 """The least seconds between heartbeats, however short a lease is."""
 
+LONGEST_UNNAMED = 10.0
+"""The most seconds for which heartbeats leave a run out: should a push be missed, they are what tells of it."""
+
 SILENCE = 10.0
 """Seconds after which an unanswered heartbeat means that its connection is dead."""
 
@@ -60,6 +63,7 @@ class Held:
         "kill",
         "length",
         "renewed",
+        "since",
         "spent",
         "stop",
         "stop_code",
@@ -75,6 +79,8 @@ class Held:
         self.has_target: bool = claim.get("target") is not None
         self.length: float = _length(claim)
         """Seconds that a renewal lasts; for a lease that can't be renewed, how long it lasts in all."""
+        self.since: float = since
+        """When it was claimed or last renewed, by the local monotonic clock."""
         self.expires: float = since + (claim.get("seconds_left") or 0.0)
         """When the lease ends, by the local monotonic clock; never later than on the server (docs/decisions/0009)."""
         given = claim.get("credentials")
@@ -174,10 +180,10 @@ class Leases:
     def body(self, *only: Held) -> dict[str, Any]:
         """Return a heartbeat that renews the leases that are due for it, or `only` some.
 
-        A lease is due once it has run for half a pace, or for a sixth of its length where the server pushes what has to
-        stop. So it is still renewed twice before it can end, and runs that end within milliseconds are never named:
-        hundreds of them took the server 50 ms in every 2 s of a drain on PostgreSQL. 4,000 running tasks take it and
-        its database half of the processor time that they took when each heartbeat named all.
+        A lease is due half a pace after it began or, where the server pushes what has to stop, after a sixth of its
+        length, 10 s at most. So it is still renewed twice before it can end, and runs that end within milliseconds are
+        never named: hundreds of them took the server 50 ms in every 2 s of a drain on PostgreSQL. 4,000 running tasks
+        take it and its database half of the processor time that they took when each heartbeat named all.
         """
         now, settled = monotonic(), self.pace / 2
         named = only or [held for held in list(self.held.values()) if self._is_due(held, now, settled)]
@@ -185,8 +191,8 @@ class Leases:
         return {"tasks": tasks, "draining": True} if self.is_draining else {"tasks": tasks}
 
     def _is_due(self, held: Held, now: float, settled: float) -> bool:
-        since_renewal = held.length - (held.expires - now)
-        return held.usage is not None or since_renewal >= (held.length / 6 if self.gets_pushes else settled)
+        unnamed = min(held.length / 6, LONGEST_UNNAMED) if self.gets_pushes else settled
+        return held.usage is not None or now - held.since >= unnamed
 
     @property
     def pace(self) -> float:
@@ -265,6 +271,7 @@ class Leases:
         for item in answer.get("taken_until") or ():
             held = self.held.get((item["task_id"], item["run_id"]))
             if held is not None:
+                held.since = sent
                 held.expires = sent + item["seconds_left"]
                 if (renewed := held.renewed) is not None:
                     renewed()
