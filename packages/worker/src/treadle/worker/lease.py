@@ -26,6 +26,9 @@ QUICKEST_BEAT = 0.1
 LONGEST_UNNAMED = 10.0
 """The most seconds for which heartbeats leave a run out: should a push be missed, they are what tells of it."""
 
+SHORT = 12.0
+"""Seconds: every heartbeat names a shorter lease, which may be over when one that went unanswered is sent again."""
+
 SILENCE = 10.0
 """Seconds after which an unanswered heartbeat means that its connection is dead."""
 
@@ -180,10 +183,11 @@ class Leases:
     def body(self, *only: Held) -> dict[str, Any]:
         """Return a heartbeat that renews the leases that are due for it, or `only` some.
 
-        A lease is due half a pace after it began or, where the server pushes what has to stop, after a sixth of its
-        length, 10 s at most. So it is still renewed twice before it can end, and runs that end within milliseconds are
-        never named: hundreds of them took the server 50 ms in every 2 s of a drain on PostgreSQL. 4,000 running tasks
-        take it and its database half of the processor time that they took when each heartbeat named all.
+        A short lease always is. Another is due half a pace after it began or, where the server pushes what has to stop,
+        after a sixth of its length, 10 s at most. So it is still renewed twice before it can end, and runs that end
+        within milliseconds are never named: hundreds of them took the server 50 ms in every 2 s of a drain on
+        PostgreSQL. 4,000 running tasks take it and its database half of the processor time that they took when each
+        heartbeat named all.
         """
         now, settled = monotonic(), self.pace / 2
         named = only or [held for held in list(self.held.values()) if self._is_due(held, now, settled)]
@@ -191,8 +195,10 @@ class Leases:
         return {"tasks": tasks, "draining": True} if self.is_draining else {"tasks": tasks}
 
     def _is_due(self, held: Held, now: float, settled: float) -> bool:
+        if held.usage is not None or held.length < SHORT:
+            return True
         unnamed = min(held.length / 6, LONGEST_UNNAMED) if self.gets_pushes else settled
-        return held.usage is not None or now - held.since >= unnamed
+        return now - held.since >= unnamed
 
     @property
     def pace(self) -> float:
