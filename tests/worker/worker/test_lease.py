@@ -50,6 +50,7 @@ def test_a_heartbeat_names_what_is_due_and_not_what_was_just_claimed_e4(
     for name, seconds in (("long", 600), ("short", 3), ("spent", 60)):
         leases.add({"id": name, "run_id": 0, "seconds_left": seconds}, shown[-1])
     leases.held["spent", 0].usage = 1.0
+    leases.add({"id": "exclusive", "run_id": 0, "seconds_left": 60, "target": "robot"}, shown[-1])
 
     def named() -> list[str]:
         return [run["task_id"] for run in leases.body()["tasks"]]
@@ -57,7 +58,8 @@ def test_a_heartbeat_names_what_is_due_and_not_what_was_just_claimed_e4(
     assert leases.pace == 1.0, "a third of the shortest lease"
     for moment in (100.0, 100.4, 100.5, 109.9, 110.0):
         shown.append(moment)
-        assert set(named()) - {"long"} == {"short", "spent"}, "a short lease has no time for a beat that is lost"
+        # A short lease has no time for a beat that is lost, and without its lease a target's code is ended.
+        assert set(named()) - {"long"} == {"short", "spent", "exclusive"}
         assert ("long" in named()) is (moment >= named_at)
     assert [run["task_id"] for run in leases.body(leases.held["long", 0])["tasks"]] == ["long"]
 

@@ -183,11 +183,11 @@ class Leases:
     def body(self, *only: Held) -> dict[str, Any]:
         """Return a heartbeat that renews the leases that are due for it, or `only` some.
 
-        A short lease always is. Another is due half a pace after it began or, where the server pushes what has to stop,
-        after a sixth of its length, 10 s at most. So it is still renewed twice before it can end, and runs that end
-        within milliseconds are never named: hundreds of them took the server 50 ms in every 2 s of a drain on
-        PostgreSQL. 4,000 running tasks take it and its database half of the processor time that they took when each
-        heartbeat named all.
+        A short lease always is, and so is that of a target, with which its code must end. Another is due half a pace
+        after it began or, where the server pushes what has to stop, after a sixth of its length, 10 s at most. So it is
+        still renewed twice before it can end, and runs that end within milliseconds are never named: hundreds of them
+        took the server 50 ms in every 2 s of a drain on PostgreSQL. 4,000 running tasks take it and its database half
+        of the processor time that they took when each heartbeat named all.
         """
         now, settled = monotonic(), self.pace / 2
         named = only or [held for held in list(self.held.values()) if self._is_due(held, now, settled)]
@@ -195,7 +195,7 @@ class Leases:
         return {"tasks": tasks, "draining": True} if self.is_draining else {"tasks": tasks}
 
     def _is_due(self, held: Held, now: float, settled: float) -> bool:
-        if held.usage is not None or held.length < SHORT:
+        if held.usage is not None or held.has_target or held.length < SHORT:
             return True
         unnamed = min(held.length / 6, LONGEST_UNNAMED) if self.gets_pushes else settled
         return now - held.since >= unnamed
